@@ -1,0 +1,48 @@
+# Everything sets itself up: a fresh machine needs Python 3.11, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH ?= torch==2.13.0
+
+.PHONY: demo test slow lint bench clean
+
+demo: $(VENV)/.run
+	$(BIN)/idiolect run demo
+
+test: $(VENV)/.test
+	$(BIN)/pytest
+
+slow: $(VENV)/.test
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# PyTorch is only what we measure ourselves against; nothing in the package needs it.
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/client_update.py
+	$(BIN)/python benchmarks/engine_cost.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+$(VENV)/.lint: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[lint]'
+	touch $@
+
+$(VENV)/.bench: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e . '$(TORCH)'
+	touch $@

@@ -1,0 +1,28 @@
+"""Personalized learning across devices that share no data, wait for nobody and trust no network.
+
+The pieces are in `idiolect.problems`, `idiolect.objectives`, `idiolect.protocols` and `idiolect.network`; the functions
+here join them.
+"""
+
+from idiolect.contracts import Problem
+from idiolect.errors import Diverged, UserMistake
+from idiolect.evaluation import Budget
+from idiolect.interface import learn, run
+from idiolect.network import Delay, Network, Timeline, timeline
+from idiolect.problems.supervised import problem
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "Delay",
+    "Diverged",
+    "Network",
+    "Problem",
+    "Timeline",
+    "UserMistake",
+    "learn",
+    "problem",
+    "run",
+    "timeline",
+]

@@ -1,0 +1,7 @@
+"""`python -m idiolect`."""
+
+import sys
+
+from idiolect.cli import main
+
+sys.exit(main())

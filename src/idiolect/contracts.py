@@ -1,0 +1,166 @@
+"""The types on which the axes of the system meet, and nothing else.
+
+A run is a fold over a timeline. A `Problem` gives every client its private loss; an `Objective` turns that loss into
+what the client minimises; a `Protocol` says how finished work is combined. Objectives never import protocols,
+protocols never see a loss, data or a derivative, and the network (see `idiolect.network`) never sees a parameter.
+
+Everything is a small frozen record of pure functions over pytrees: state goes in first and comes out first, randomness
+comes from explicit keys, and every function can be compiled.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+PyTree: TypeAlias = Any
+Params: TypeAlias = PyTree
+Batch: TypeAlias = PyTree
+Key: TypeAlias = jax.Array
+Scalar: TypeAlias = jax.Array
+Info: TypeAlias = dict[str, jax.Array]
+
+
+class Shard(NamedTuple):
+    """One client's share of a split: `size` rows from `start` on, in a store that holds the rows of all clients.
+
+    Clients share one store so that a compiled function serves every client, whatever the size of its data.
+    """
+
+    rows: PyTree
+    start: jax.Array | np.int32
+    size: jax.Array | np.int32
+
+
+class Split(NamedTuple):
+    """One part of everybody's data (say, all test rows), stored client after client."""
+
+    rows: PyTree
+    starts: np.ndarray
+    sizes: np.ndarray
+
+    def shard(self, client: int) -> Shard:
+        """The rows of one client."""
+        return Shard(self.rows, self.starts[client], self.sizes[client])
+
+
+class Oracle(NamedTuple):
+    """Stochastic access to one client's f_i. A key names the random function that is differentiated.
+
+    The same key means the same batch (and the same dropout mask, or the same trajectories), so an objective decides
+    which of its evaluations share their randomness by reusing a key. Whether f_i is a supervised loss or the return of
+    a policy, the objective cannot tell.
+    """
+
+    value: Callable[[Params, Key], Scalar]
+    gradient: Callable[[Params, Key], tuple[Scalar, Params]]  # value and gradient
+    hessian_product: Callable[[Params, Params, Key], Params]  # (point, vector, key)
+
+
+class Objective(NamedTuple):
+    """What a client minimises, made from its oracle. `received` is the model the server sent, before local steps."""
+
+    value: Callable[[Oracle, Params, Params, Key], Scalar]  # (oracle, params, received, key)
+    gradient: Callable[[Oracle, Params, Params, Key], tuple[Params, Info]]  # (oracle, params, received, key)
+    adapt: Callable[[Oracle, Params, Key], Params]  # what the client does with the model it receives
+
+
+class Learner(NamedTuple):
+    """What a client can do alone with its own data; all that a protocol ever sees of learning."""
+
+    descend: Callable[[Params, Params | None, Shard, Key], tuple[Params, Info]]  # (start, drift, data, key)
+    gradient: Callable[[Params, Shard, Key], Params]
+    steps: int
+    step_size: float
+
+
+class Upload(NamedTuple):
+    """What a client sends: its total descent w_0 - w_Q (a tree the protocol knows), and how many samples it holds."""
+
+    delta: PyTree
+    weight: Scalar | np.int32
+
+
+class Work(NamedTuple):
+    """A client's side of a protocol. `personal` is the state that stays on the client between its turns."""
+
+    init: Callable[[Params], PyTree]  # personal state before the first turn
+    turn: Callable[[PyTree, PyTree, Shard, Key], tuple[PyTree, Upload, Info]]  # (personal, offer, data, key)
+    model: Callable[[PyTree, PyTree], Params]  # (personal, offer) -> the model this client would start to adapt from
+
+
+class Server(NamedTuple):
+    """The other side: deterministic, without I/O, so that a simulator and a real server can call the same functions."""
+
+    init: Callable[[Params, int], PyTree]  # (params, number of clients) -> state
+    offer: Callable[[PyTree], PyTree]  # what a client downloads
+    absorb: Callable[[PyTree, Upload, Scalar], PyTree]  # (state, upload, staleness) -> state
+    close: Callable[[PyTree], PyTree]  # a round is over; protocols without rounds never hear of it
+    read: Callable[[PyTree], Params]
+
+
+class Schedule(NamedTuple):
+    """When clients work: all that a network needs to know of a protocol to draw its timeline."""
+
+    rounds: bool
+    participation: float = 1.0  # the fraction r of clients in a round
+    updates_per_step: int = 1  # arrivals between two versions of the model, where there are no rounds
+
+
+class Protocol(NamedTuple):
+    """A server, the clients' side of it, and the schedule it needs."""
+
+    server: Server
+    work: Callable[[Learner], Work]
+    schedule: Schedule
+
+
+class Metric(NamedTuple):
+    """How a model is scored: `score(params, batch)` is a mean over the batch."""
+
+    name: str
+    score: Callable[[Params, Batch], Scalar]
+    higher_is_better: bool
+
+
+class Clients(NamedTuple):
+    """Every client's data in four parts that never overlap, and which clients take no part in training."""
+
+    train: Split
+    adapt: Split
+    validation: Split
+    test: Split
+    unseen: frozenset[int] = frozenset()
+
+    @property
+    def total(self) -> int:
+        """How many clients there are, unseen ones included."""
+        return len(self.train.sizes)
+
+    @property
+    def participating(self) -> list[int]:
+        """The clients that take part in training."""
+        return [client for client in range(self.total) if client not in self.unseen]
+
+
+class Problem(NamedTuple):
+    """Where f_i comes from. `smoothness` is L where it is known, so that advice and refusals can use it."""
+
+    name: str
+    init: Callable[[Key], Params]
+    oracle: Callable[[Shard, int], Oracle]  # (data, batch size)
+    metric: Metric
+    clients: Clients
+    smoothness: float | None = None
+
+
+class Algorithm(NamedTuple):
+    """One cell of the table: an objective, a protocol, and how a client descends."""
+
+    name: str
+    objective: Objective
+    protocol: Protocol
+    local_steps: int
+    step_size: float
+    batch_size: int

@@ -1,0 +1,120 @@
+"""The embedded engine: folds a protocol over a timeline in virtual time, on one machine.
+
+What a client computes between a download and its upload depends on nothing else. So the simulator starts outstanding
+turns ahead of time, on all cores, in the order in which the server will need them; what each turn returns, and so every
+result, does not depend on how many run at once. `idiolect.engines.stepwise` is the same fold with nothing clever in it.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from idiolect.contracts import Clients, Params, PyTree
+from idiolect.engines.program import Program, Turn, check_finite, training_key
+from idiolect.engines.workers import Workers
+from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
+
+LOOK_AHEAD = (
+    8  # turns computed ahead of need, per worker: enough to keep the cores busy, little enough to hold in memory
+)
+
+
+class Snapshot(NamedTuple):
+    """A run at a moment of virtual time."""
+
+    time: float
+    updates: int  # uploads absorbed so far
+    params: Params  # the server's model
+    offer: PyTree  # what a client would download now
+    personal: Mapping[int, PyTree]  # what stays on the clients, for those that have had a turn
+    fresh: PyTree  # what it is for those that have not
+    reports: dict[str, float]  # means, since the last snapshot, of what clients told of their local steps
+
+
+def simulate(
+    program: Program,
+    clients: Clients,
+    table: Timeline,
+    workers: Workers,
+    *,
+    seed: int,
+    times: Sequence[float],
+    tick: Callable[[float], None] = lambda time: None,
+) -> Iterator[Snapshot]:
+    """Run the program over the timeline and pause at each of the `times`.
+
+    `tick` hears the virtual time of every event.
+    """
+    fold = _Fold(program, clients, table, workers, seed)
+    pauses = sorted(times)
+    for event in events(table):
+        while pauses and event.time > pauses[0]:
+            yield fold.snapshot(pauses.pop(0))
+        tick(event.time)
+        if event.kind == ARRIVAL:
+            fold.arrival(event.turn, event.time)
+        elif event.kind == CLOSE:
+            fold.close()
+        else:
+            fold.offer(event.turn)
+    for time in pauses:
+        yield fold.snapshot(time)
+
+
+class _Fold:
+    """The state of a simulation: the server's, the clients', and the turns under way."""
+
+    def __init__(self, program: Program, clients: Clients, table: Timeline, workers: Workers, seed: int) -> None:
+        self._program, self._clients, self._table, self._workers = program, clients, table, workers
+        protocol, params = program.algorithm.protocol, program.init(jax.random.key(seed))
+        self._server, self._key = protocol.server, training_key(seed)
+        self._state = self._server.init(params, len(clients.participating))
+        self._fresh = program.work.init(params)
+        self._personal: dict[int, PyTree] = {}
+        self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
+        self._waiting: list[tuple[float, int, PyTree]] = []  # offered, not yet computed, soonest needed first
+        self._running: dict[int, Future[Turn]] = {}
+        self._updates, self._reports = 0, list[dict[str, Any]]()
+
+    def offer(self, turn: int) -> None:
+        if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
+            heapq.heappush(self._waiting, (self._table.arrived[turn], turn, self._server.offer(self._state)))
+            self._start_some()
+
+    def arrival(self, turn: int, time: float) -> None:
+        while turn not in self._running:
+            self._start_next()
+        result = self._running.pop(turn).result()
+        self._start_some()
+        client = int(self._table.client[turn])
+        check_finite(result, self._program.algorithm, client, turn, time)
+        if jax.tree.leaves(result.personal):
+            self._personal[client] = result.personal
+        self._reports.append(result.report)
+        self._state = self._program.absorb(self._state, result.upload, self._staleness[turn])
+        self._updates += 1
+
+    def close(self) -> None:
+        self._state = self._program.close(self._state)
+
+    def snapshot(self, time: float) -> Snapshot:
+        reports = jax.device_get(self._reports)
+        means = {name: float(np.mean([report[name] for report in reports])) for name in (reports[0] if reports else ())}
+        self._reports = []
+        params, offer = self._server.read(self._state), self._server.offer(self._state)
+        return Snapshot(time, self._updates, params, offer, dict(self._personal), self._fresh, means)
+
+    def _start_some(self) -> None:
+        while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:
+            self._start_next()
+
+    def _start_next(self) -> None:
+        _, turn, offer = heapq.heappop(self._waiting)
+        client = int(self._table.client[turn])
+        personal = self._personal.get(client, self._fresh)
+        args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
+        self._running[turn] = self._workers.submit(self._program.turn, *args)

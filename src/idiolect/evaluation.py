@@ -1,0 +1,128 @@
+"""Who is scored, on what, and after how many adaptation steps.
+
+A client is scored on its test part (or its validation part, for choosing settings), and adapts on its adaptation part;
+the two share no sample, and what adapts is never given what is scored. Three kinds of numbers come out: the model as
+received (0 steps), the model after k plain gradient steps (the same budget for every method), and the model after what
+the objective itself prescribes (`own`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idiolect.contracts import Clients, Key, Metric, Params, Problem, PyTree, Scalar, Shard
+from idiolect.engines.program import Program
+from idiolect.engines.simulator import Snapshot
+from idiolect.engines.workers import Workers, compile_for_clients
+from idiolect.learner import fine_tune
+
+Group = Literal["participating", "unseen"]
+OWN = "own"
+_CHUNK = 128  # rows scored at once
+
+
+class Budget(NamedTuple):
+    """How models are personalized before they are scored, and who is scored on what."""
+
+    steps: Sequence[int] = (0, 1)  # numbers of plain gradient steps
+    step_size: float = 0.01
+    batch_size: int = 32
+    split: Literal["test", "validation"] = "test"
+    at_most: int | None = None  # score a fixed random choice of this many clients of each group
+
+
+class ClientScore(NamedTuple):
+    """One client's scores; `scores` maps "0", "1", … (steps) and "own" to the metric on its scored part."""
+
+    client: int
+    group: Group
+    samples: int
+    scores: dict[str, float]
+
+
+class Spread(NamedTuple):
+    """A metric over clients: mean, standard deviation, mean of the worst tenth."""
+
+    mean: float
+    std: float
+    worst_decile: float
+    clients: int
+
+
+Scorer = Callable[[PyTree, PyTree, Shard, Shard, Key], jax.Array]
+
+
+def scorer(problem: Problem, program: Program, budget: Budget) -> Scorer:
+    """One client's scores under every budget, as one compiled function; only the problem's functions matter here."""
+    work, objective = program.work, program.algorithm.objective
+
+    def score(personal: PyTree, offer: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
+        params = work.model(personal, offer)
+        oracle = problem.oracle(adapt, budget.batch_size)
+        adapted, scores, done = params, [], 0
+        for steps in budget.steps:
+            adapted = fine_tune(oracle, adapted, jax.random.fold_in(key, done), steps - done, budget.step_size)
+            scores.append(mean_score(problem.metric, adapted, scored))
+            done = steps
+        return jnp.stack([*scores, mean_score(problem.metric, objective.adapt(oracle, params, key), scored)])
+
+    return compile_for_clients(score)
+
+
+def evaluate(
+    score: Scorer, clients: Clients, snapshot: Snapshot, budget: Budget, workers: Workers, *, seed: int
+) -> list[ClientScore]:
+    """Score a snapshot for every client to be scored."""
+    scored = clients.test if budget.split == "test" else clients.validation
+    chosen = _chosen(clients, scored.sizes, budget, seed)
+    # Everyone adapts with the same key: clients differ by their data, and their order cannot matter.
+    key = jax.random.fold_in(jax.random.key(seed), 2)
+    futures = []
+    for client, _ in chosen:
+        personal = snapshot.personal.get(client, snapshot.fresh)
+        shards = (clients.adapt.shard(client), scored.shard(client))
+        futures.append(workers.submit(score, personal, snapshot.offer, *shards, key))
+    columns, rows = (*map(str, budget.steps), OWN), [np.asarray(future.result(), float) for future in futures]
+    return [
+        ClientScore(client, group, int(scored.sizes[client]), dict(zip(columns, row.tolist(), strict=True)))
+        for (client, group), row in zip(chosen, rows, strict=True)
+    ]
+
+
+def mean_score(metric: Metric, params: Params, shard: Shard) -> Scalar:
+    """The metric's mean over all rows of a shard, in chunks of fixed size, so that one program serves all shards."""
+
+    def add_chunk(chunk: Scalar, total: Scalar) -> Scalar:
+        offset = chunk * _CHUNK + jnp.arange(_CHUNK)
+        index = shard.start + jnp.minimum(offset, shard.size - 1)
+        rows = jax.tree.map(lambda store: store[index][:, None], shard.rows)  # batches of one sample
+        values = jax.vmap(lambda row: metric.score(params, row))(rows)
+        return total + jnp.where(offset < shard.size, values, 0).sum()
+
+    chunks = (shard.size + _CHUNK - 1) // _CHUNK
+    return jax.lax.fori_loop(0, chunks, add_chunk, jnp.float32(0)) / shard.size
+
+
+def spread(values: Sequence[float], higher_is_better: bool) -> Spread:
+    """Summarize one number per client; the worst tenth is the lowest or the highest, as the metric has it."""
+    ordered = np.sort(np.asarray(values))[:: 1 if higher_is_better else -1]
+    worst = ordered[: max(1, round(len(ordered) / 10))]
+    return Spread(float(np.mean(ordered)), float(np.std(ordered)), float(np.mean(worst)), len(ordered))
+
+
+def _chosen(clients: Clients, sizes: np.ndarray, budget: Budget, seed: int) -> list[tuple[int, Group]]:
+    rng = np.random.default_rng(seed)
+    chosen: list[tuple[int, Group]] = []
+    groups: list[tuple[Group, list[int]]] = [
+        ("participating", clients.participating),
+        ("unseen", sorted(clients.unseen)),
+    ]
+    for group, members in groups:
+        members = [client for client in members if sizes[client]]
+        if budget.at_most is not None and len(members) > budget.at_most:
+            members = sorted(rng.choice(members, size=budget.at_most, replace=False).tolist())
+        chosen += [(client, group) for client in members]
+    return chosen

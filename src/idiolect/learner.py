@@ -1,0 +1,48 @@
+"""A client alone with its data: Q local steps on its objective.
+
+M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Algorithm 2, l. 4-13; the same loop is the local part of FedAvg,
+FedProx, Per-FedAvg (Algorithm 1, inner loop over t), pFedMe and SCAFFOLD.
+"""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, Scalar, Shard
+
+
+def learner(problem: Problem, algorithm: Algorithm) -> Learner:
+    """Join a problem and an algorithm's objective into what a client can do on its own."""
+    objective = algorithm.objective
+
+    def gradient(params: Params, shard: Shard, key: Key) -> Params:
+        return objective.gradient(problem.oracle(shard, algorithm.batch_size), params, params, key)[0]
+
+    def descend(start: Params, drift: Params | None, shard: Shard, key: Key) -> tuple[Params, Info]:
+        """Take Q steps from `start`; `drift`, if any, is added to every gradient (SCAFFOLD's c - c_i)."""
+        oracle = problem.oracle(shard, algorithm.batch_size)
+
+        def step(params: Params, key: Key) -> tuple[Params, Info]:
+            grads, info = objective.gradient(oracle, params, start, key)
+            if drift is not None:
+                grads = optax.tree.add(grads, drift)
+            return optax.tree.add_scale(params, -algorithm.step_size, grads), info  # PersA-FL, Alg. 2, l. 7, 9, 12
+
+        return jax.lax.scan(step, start, jax.random.split(key, algorithm.local_steps))  # Alg. 2, l. 4-5
+
+    return Learner(descend, gradient, algorithm.local_steps, algorithm.step_size)
+
+
+def fine_tune(oracle: Oracle, params: Params, key: Key, steps: int, step_size: float) -> Params:
+    """Personalize by `steps` plain gradient steps: the budget that every method is given alike."""
+
+    def step(params: Params, key: Key) -> tuple[Params, None]:
+        return optax.tree.add_scale(params, -step_size, oracle.gradient(params, key)[1]), None
+
+    return jax.lax.scan(step, params, jax.random.split(key, steps))[0] if steps else params
+
+
+def first_bad_step(info: Info, moved: Scalar) -> Scalar:
+    """The first local step whose loss is not finite; the last step if only the result is not; -1 if all is well."""
+    bad = ~jnp.isfinite(info["loss"])
+    return jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(moved), -1, bad.size - 1))

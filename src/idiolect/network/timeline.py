@@ -1,0 +1,184 @@
+"""The table that a run is folded over: who worked when, and what came of it.
+
+A timeline is made before any learning and knows nothing of it. One row is one turn of one client: the server offers the
+model, the client has received it, has finished its local steps, and its upload arrives (or not). Synchronous schedules
+number their rounds; a round closes when its last upload has arrived. Plots of activity, staleness and who works when
+need nothing but this table.
+"""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from idiolect.errors import UserMistake
+
+ARRIVAL, CLOSE, OFFER = 0, 1, 2  # in the order in which they happen if they happen at the same time
+NO_ROUND = -1
+
+
+class Timeline(NamedTuple):
+    """Columns, one entry a turn, in the order of the offers. Times are virtual; `round` is -1 where there are none."""
+
+    client: np.ndarray
+    offered: np.ndarray
+    received: np.ndarray
+    computed: np.ndarray
+    arrived: np.ndarray
+    delivered: np.ndarray
+    round: np.ndarray
+
+    @property
+    def turns(self) -> int:
+        """The number of rows."""
+        return len(self.client)
+
+
+class Event(NamedTuple):
+    """Something the server notices. `turn` is a row of the timeline (of a round's last upload, for a close)."""
+
+    time: float
+    kind: int
+    turn: int
+
+
+_TYPES = (np.int32, np.float64, np.float64, np.float64, np.float64, np.bool_, np.int32)
+
+
+def timeline(
+    client: list[int] | np.ndarray,
+    offered: list[float] | np.ndarray,
+    arrived: list[float] | np.ndarray,
+    *,
+    received: list[float] | np.ndarray | None = None,
+    computed: list[float] | np.ndarray | None = None,
+    delivered: list[bool] | np.ndarray | None = None,
+    round: list[int] | np.ndarray | None = None,
+) -> Timeline:
+    """Make a timeline by hand: clients, and when each was offered the model and delivered its update."""
+    count = len(client)
+    columns = (
+        client,
+        offered,
+        offered if received is None else received,
+        (offered if received is None else received) if computed is None else computed,
+        arrived,
+        np.ones(count, bool) if delivered is None else delivered,
+        np.full(count, NO_ROUND) if round is None else round,
+    )
+    lengths = {name: len(column) for name, column in zip(Timeline._fields, columns, strict=True)}
+    if len(set(lengths.values())) != 1:
+        raise UserMistake(f"timeline columns have different lengths {lengths}; every turn needs an entry in each")
+    typed: list[np.ndarray] = [np.asarray(column, kind) for column, kind in zip(columns, _TYPES, strict=True)]
+    order = np.lexsort((np.arange(count), typed[1]))
+    return _checked(Timeline(*(column[order] for column in typed)))
+
+
+def events(table: Timeline) -> list[Event]:
+    """Everything the server notices, in order: by time, then arrivals before closes before offers, then by row."""
+    rows = np.arange(table.turns)
+    kinds = [np.full(len(rows), OFFER), np.full(table.delivered.sum(), ARRIVAL)]
+    times, turns = [table.offered, table.arrived[table.delivered]], [rows, rows[table.delivered]]
+    closing = closing_turns(table)
+    kinds.append(np.full(len(closing), CLOSE))
+    times.append(table.arrived[closing])
+    turns.append(closing)
+    time, kind, turn = np.concatenate(times), np.concatenate(kinds), np.concatenate(turns)
+    order = np.lexsort((turn, kind, time))
+    return [Event(float(time[k]), int(kind[k]), int(turn[k])) for k in order]
+
+
+def closing_turns(table: Timeline) -> np.ndarray:
+    """The turn with which each round closes: its last upload, or the last it waited for in vain."""
+    order = np.lexsort((table.arrived, table.round))
+    last = np.append(table.round[order][1:] != table.round[order][:-1], True)[: len(order)]
+    return order[last & (table.round[order] != NO_ROUND)]
+
+
+def staleness(table: Timeline, updates_per_step: int = 1) -> np.ndarray:
+    """For every turn, how many versions of the model came between its offer and its arrival.
+
+    With rounds a close makes a version; without them every `updates_per_step` arrivals do (FedBuff's K).
+    """
+    closing = closing_turns(table)
+    if len(closing):
+        stamps, per_version = np.sort(table.arrived[closing]), 1
+    else:
+        stamps, per_version = np.sort(table.arrived[table.delivered]), updates_per_step
+    at_offer = np.searchsorted(stamps, table.offered, side="right") // per_version
+    # Updates that arrive at one moment are absorbed row by row; `rank` finds a turn's own place among them.
+    order = np.lexsort((np.arange(table.turns), table.arrived))
+    rank = np.empty(table.turns, int)
+    rank[order] = np.cumsum(table.delivered[order]) - table.delivered[order]
+    before = rank if not len(closing) else np.searchsorted(stamps, table.arrived, side="left")
+    return np.maximum(before // per_version - at_offer, 0)
+
+
+def active_share(table: Timeline, clients: int, times: np.ndarray) -> np.ndarray:
+    """The share of clients that download, compute or upload at each of these times (PersA-FL, Fig. 2a)."""
+    begun = np.searchsorted(np.sort(table.offered), times, side="right")
+    ended = np.searchsorted(np.sort(table.arrived), times, side="right")
+    return (begun - ended) / clients
+
+
+def write_timeline(table: Timeline) -> str:
+    """The table as CSV; numbers are written so that reading them back gives the same bits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Timeline._fields)
+    writer.writerows(zip(*(column.tolist() for column in table), strict=True))
+    return text.getvalue()
+
+
+def read_timeline(path: Path) -> Timeline:
+    """A table written by `write_timeline`, or by hand: `client`, `offered` and `arrived` are enough."""
+    try:
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as reason:
+        raise UserMistake(f"timeline {path} cannot be read: {reason}") from None
+    found = set(rows[0]) if rows else set()
+    if not {"client", "offered", "arrived"} <= found <= set(Timeline._fields):
+        raise UserMistake(
+            f"timeline {path} has the columns {sorted(map(str, found))}; it needs client, offered and arrived, and may "
+            f"have {', '.join(sorted(set(Timeline._fields) - {'client', 'offered', 'arrived'}))}"
+        )
+    parsers: tuple[Callable[[str], Any], ...] = (int, float, float, float, float, _flag, int)
+    parse = dict(zip(Timeline._fields, parsers, strict=True))
+    try:
+        columns = {name: [parse[name](row[name]) for row in rows] for name in found}
+        return timeline(**columns)
+    except (TypeError, ValueError) as reason:
+        raise UserMistake(f"timeline {path}: {reason}") from None
+
+
+def _flag(text: str) -> bool:
+    flags = {"true": True, "false": False, "1": True, "0": False}
+    if text.strip().lower() not in flags:
+        raise UserMistake(f"delivered is '{text}', but must be True or False")
+    return flags[text.strip().lower()]
+
+
+def _checked(table: Timeline) -> Timeline:
+    if not table.turns:
+        raise UserMistake("the timeline is empty: no client takes a turn before the horizon")
+    times = np.stack([table.offered, table.received, table.computed, table.arrived])
+    wrong = ~np.isfinite(times).all(0) | (np.diff(times, axis=0) < 0).any(0) | (times[0] >= times[-1])
+    if wrong.any():
+        turn = int(np.argmax(wrong))
+        raise UserMistake(
+            f"timeline turn {turn} (client {table.client[turn]}) has times {times[:, turn].tolist()}; they must be "
+            "finite and must not decrease from offered to arrived, and a turn must take time"
+        )
+    order = np.lexsort((table.offered, table.client))
+    same = table.client[order][1:] == table.client[order][:-1]
+    overlap = same & (table.offered[order][1:] < table.arrived[order][:-1])
+    if overlap.any():
+        turn = int(order[1:][np.argmax(overlap)])
+        raise UserMistake(
+            f"timeline turn {turn}: client {table.client[turn]} is offered the model at {table.offered[turn]}, before "
+            "its last upload has arrived; a client takes one turn at a time"
+        )
+    return table

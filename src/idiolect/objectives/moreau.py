@@ -1,0 +1,74 @@
+"""The Moreau envelope of the client's loss: the best personal model that stays near the shared one.
+
+M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Algorithm 2, Option C, after C. T. Dinh, N. H. Tran, T. D. Nguyen.
+Personalized federated learning with Moreau envelopes (pFedMe). 2020, Algorithm 1.
+
+| PersA-FL | code |
+| --- | --- |
+| (6), Alg. 2, l. 10: h(theta) = f_i(theta, D) + lambda/2 ||theta - w||^2 | `solve` |
+| Alg. 2, l. 11: minimise h up to a gradient norm of nu | `solve`, `accuracy` |
+| Alg. 2, l. 12 and (10): lambda (w - theta) | `gradient` |
+| Appendix D: a constant number of inner steps | `accuracy=0`, `iterations` |
+
+Deviations: line 11 is given an iteration cap, and tells when the cap cut it short (`capped`) with the gradient norm at
+the last point it measured (`residual`): at the returned point if the accuracy was met, one step before it if not.
+
+Laws: as lambda grows the gradient tends to the plain one; the gradient matches finite differences of the value when
+the inner problem is solved; lambda must exceed the smoothness L of f_i for h to be strongly convex.
+"""
+
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+import optax
+from annotated_types import Ge, Gt
+
+from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
+
+
+def moreau(
+    *,
+    lambda_: Annotated[float, Gt(0)] = 20.0,
+    accuracy: Annotated[float, Ge(0)] = 0.0,
+    iterations: Annotated[int, Ge(1)] = 10,
+    inner_step_size: Annotated[float, Gt(0)] | None = None,
+) -> Objective:
+    """Minimise min_theta f_i(theta) + lambda/2 ||theta - w||^2 over w, with theta found by gradient descent.
+
+    The descent stops when the gradient norm of h is at most `accuracy` (nu), or after `iterations`. Its step size is
+    `inner_step_size`, by default 1 / (2 lambda), which is safe while f_i is lambda-smooth.
+    """
+    rate = 0.5 / lambda_ if inner_step_size is None else inner_step_size
+
+    def solve(oracle: Oracle, anchor: Params, key: Key) -> tuple[Params, Info]:
+        # Alg. 2, l. 10-11. Every iteration uses the same key, and so the same batch D.
+        def unfinished(state: tuple[Params, Scalar, Scalar, Scalar]) -> Scalar:
+            _, residual, count, _ = state
+            return (residual > accuracy) & (count < iterations)
+
+        def improve(state: tuple[Params, Scalar, Scalar, Scalar]) -> tuple[Params, Scalar, Scalar, Scalar]:
+            theta, _, count, _ = state
+            loss, grads = oracle.gradient(theta, key)
+            grads = optax.tree.add_scale(grads, lambda_, optax.tree.sub(theta, anchor))
+            residual = optax.tree.norm(grads).astype(jnp.float32)
+            step = jnp.where(residual > accuracy, rate, 0.0)
+            return optax.tree.add_scale(theta, -step, grads), residual, count + 1, loss.astype(jnp.float32)
+
+        start = (anchor, jnp.float32(jnp.inf), jnp.int32(0), jnp.float32(0.0))
+        theta, residual, _, loss = jax.lax.while_loop(unfinished, improve, start)
+        return theta, {"loss": loss, "residual": residual, "capped": (residual > accuracy).astype(jnp.float32)}
+
+    def value(oracle: Oracle, params: Params, received: Params, key: Key) -> Scalar:
+        theta, _ = solve(oracle, params, key)
+        distance = optax.tree.norm(optax.tree.sub(theta, params), squared=True)
+        return oracle.value(theta, key) + 0.5 * lambda_ * distance  # PersA-FL (6)
+
+    def gradient(oracle: Oracle, params: Params, received: Params, key: Key) -> tuple[Params, Info]:
+        theta, info = solve(oracle, params, key)
+        return optax.tree.scale(lambda_, optax.tree.sub(params, theta)), info  # Alg. 2, l. 12; (10)
+
+    def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
+        return solve(oracle, params, key)[0]
+
+    return Objective(value, gradient, adapt)

@@ -1,0 +1,75 @@
+"""Named choices with checked options: `{ name = "moreau", lambda = 20 }` -> a call of the factory `moreau`.
+
+A factory's signature is the only place where its options, their defaults and their bounds are written down. Nothing
+here imports by name: a name is looked up in a table that the code wrote.
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from idiolect.errors import UserMistake
+
+Registry = Mapping[str, Callable[..., Any]]
+
+
+def make(registry: Registry, what: str, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+    """Call the factory `name` with checked `options`, and with what the caller adds."""
+    return registry[name](**checked(registry, what, name, options), **given)
+
+
+def checked(registry: Registry, what: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The factory's keyword arguments, complete with defaults, or one sentence on what is wrong."""
+    known(registry, what, name)
+    model = _options_model(registry[name])
+    try:
+        values = model.model_validate(dict(options))
+    except ValidationError as error:
+        raise UserMistake(
+            sentence(error, what, (field.alias or key for key, field in model.model_fields.items()))
+        ) from None
+    return {key: getattr(values, key) for key in type(values).model_fields}
+
+
+def as_written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked options under the names a user writes (`lambda`, not `lambda_`), without those that are not set."""
+    return {name.rstrip("_"): value for name, value in options.items() if value is not None}
+
+
+def known(names: Iterable[str], what: str, name: str) -> None:
+    """Refuse a name that is not in the table, and say which ones are."""
+    choices = list(names)
+    if name not in choices:
+        raise UserMistake(f"{what} is '{name}'{_guess(name, choices)}; known are {', '.join(choices)}")
+
+
+def sentence(error: ValidationError, where: str = "", fields: Iterable[str] = ()) -> str:
+    """The first complaint of pydantic in one sentence: the field, the value, what would be right."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        names = list(fields)
+        listed = f"; known are {', '.join(names)}" if names else ""
+        return f"{path} is not a known key{_guess(str(first['loc'][-1]), names)}{listed}"
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{path} is missing"
+    return f"{path} is {first['input']!r}, but {first['msg'][0].lower() + first['msg'][1:]}"
+
+
+def _options_model(factory: Callable[..., Any]) -> type[BaseModel]:
+    hints = get_type_hints(factory, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(factory).parameters.items():
+        if parameter.kind is not parameter.KEYWORD_ONLY or name == "seed":
+            continue  # positional arguments and the seed come from the code, not from the user
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (hints[name], Field(default, alias=name.rstrip("_")))
+    return create_model(factory.__name__, __config__=ConfigDict(extra="forbid", strict=False), **fields)
+
+
+def _guess(name: str, choices: list[str]) -> str:
+    close = difflib.get_close_matches(name, choices, n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,0 +1,8 @@
+"""Where a client's private loss f_i comes from: data sets, partitions, models, synthetic families."""
+
+from idiolect.problems.classification import classification
+from idiolect.problems.quadratics import quadratics
+from idiolect.problems.regression import linear_regression, logistic_regression
+from idiolect.problems.supervised import problem
+
+__all__ = ["classification", "linear_regression", "logistic_regression", "problem", "quadratics"]

@@ -1,0 +1,78 @@
+"""Problems from a loss and arrays: the oracle draws batches, the metric is a mean over samples."""
+
+import inspect
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+
+from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, PyTree, Scalar, Shard
+from idiolect.problems.clients import Shares, split_clients
+
+Loss = Callable[[Params, Batch, Key], Scalar]
+
+
+def problem(
+    init: Callable[[Key], Params],
+    loss: Callable[..., Scalar],
+    data: Sequence[PyTree],
+    *,
+    score: Callable[[Params, Batch], Scalar] | None = None,
+    score_name: str = "accuracy",
+    higher_is_better: bool = True,
+    unseen: float = 0.0,
+    shares: Shares = Shares(),
+    name: str = "custom",
+    seed: int = 0,
+) -> Problem:
+    """Make a problem from plain functions and one pytree of arrays per client.
+
+    `init(key)` gives parameters; `loss(params, batch)` is a mean over the batch, or `loss(params, batch, key)` if it is
+    random (dropout). `score`, also a mean, is what runs report: by default the loss, lower being better.
+    """
+    keyed, still = with_key(loss), jax.random.key(0)
+    if score is None:
+        metric = Metric("loss", lambda params, batch: keyed(params, batch, still), higher_is_better=False)
+    else:
+        metric = Metric(score_name, score, higher_is_better)
+    clients = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng(seed))
+    return supervised_problem(name, init, keyed, metric, clients)
+
+
+def supervised_problem(
+    name: str,
+    init: Callable[[Key], Params],
+    loss: Loss,
+    metric: Metric,
+    clients: Clients,
+    smoothness: float | None = None,
+) -> Problem:
+    """The same from ready-made parts: a keyed loss, a metric, and clients already split."""
+
+    def oracle(shard: Shard, batch_size: int) -> Oracle:
+        return batch_oracle(loss, shard, batch_size)
+
+    return Problem(name, init, oracle, metric, clients, smoothness)
+
+
+def batch_oracle(loss: Loss, shard: Shard, batch_size: int) -> Oracle:
+    """Derivatives of the loss on batches of independent draws (with replacement) from the client's rows."""
+
+    def at(key: Key) -> Callable[[Params], Scalar]:
+        draw, noise = jax.random.split(key)
+        # The bias of the remainder is below size / 2^32, far under anything a batch can show.
+        index = shard.start + (jax.random.bits(draw, (batch_size,)) % shard.size.astype(np.uint32)).astype(np.int32)
+        batch = jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), shard.rows)
+        return lambda params: loss(params, batch, noise)
+
+    return Oracle(
+        value=lambda params, key: at(key)(params),
+        gradient=lambda params, key: jax.value_and_grad(at(key))(params),
+        hessian_product=lambda params, vector, key: jax.jvp(jax.grad(at(key)), (params,), (vector,))[1],
+    )
+
+
+def with_key(loss: Callable[..., Scalar]) -> Loss:
+    """A loss of (params, batch) as one of (params, batch, key)."""
+    wants_key = len(inspect.signature(loss).parameters) >= 3
+    return loss if wants_key else lambda params, batch, key: loss(params, batch)

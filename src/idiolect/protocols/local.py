@@ -1,0 +1,49 @@
+"""Every client alone: the baseline that shares nothing.
+
+Deviations: a client keeps the calendar it would have as an asynchronous client, so that it does as much local work in
+the same virtual time; what it would send is dropped.
+
+Laws: clients never influence each other; with one client and `beta = 1` it does what `asynchronous` does.
+"""
+
+import jax.numpy as jnp
+import optax
+
+from idiolect.contracts import (
+    Info,
+    Key,
+    Learner,
+    Params,
+    Protocol,
+    PyTree,
+    Scalar,
+    Schedule,
+    Server,
+    Shard,
+    Upload,
+    Work,
+)
+
+
+def local() -> Protocol:
+    """Train a model per client, from one common start, without any exchange."""
+
+    def absorb(state: Params, upload: Upload, staleness: Scalar) -> Params:
+        return state
+
+    server = Server(
+        init=lambda params, clients: params,
+        offer=lambda state: state,
+        absorb=absorb,
+        close=lambda state: state,
+        read=lambda state: state,
+    )
+    return Protocol(server, _keep_own_model, Schedule(rounds=False))
+
+
+def _keep_own_model(learner: Learner) -> Work:
+    def turn(personal: Params, offer: Params, shard: Shard, key: Key) -> tuple[PyTree, Upload, Info]:
+        personal, info = learner.descend(personal, None, shard, key)
+        return personal, Upload(optax.tree.zeros_like(offer), jnp.float32(0)), info
+
+    return Work(init=lambda params: params, turn=turn, model=lambda personal, offer: personal)

@@ -1,0 +1,99 @@
+"""Rounds with control variates, which correct the drift of clients whose data differ.
+
+S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh. SCAFFOLD: stochastic controlled averaging
+for federated learning. 2020, Algorithm 1.
+
+| SCAFFOLD, Alg. 1 | code |
+| --- | --- |
+| l. 5: send x and c | `offer` |
+| l. 7-11: y <- y - eta_l (g_i(y) - c_i + c) | `turn`, through the learner's drift |
+| l. 12, option I: c_i+ <- g_i(x) | `turn`, `option="I"` |
+| l. 12, option II: c_i+ <- c_i - c + (x - y) / (K eta_l) | `turn`, `option="II"` |
+| l. 13-14: send the differences, keep c_i+ | `turn` |
+| l. 16-17: x <- x + eta_g mean(dy), c <- c + |S|/N mean(dc) | `close` |
+
+Deviations: option I's pass over the local data is the mean of K gradient estimates at x, one for each local step. A
+client that drops out of a round keeps its old c_i.
+
+Laws: with c = c_i = 0 forever it would be `synchronous`; c stays the mean of the c_i while everyone takes part.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from annotated_types import Gt, Le
+
+from idiolect.contracts import Info, Key, Learner, Params, Protocol, Scalar, Schedule, Server, Shard, Upload, Work
+
+
+class Variates(NamedTuple):
+    """A model and a control variate: what travels, in both directions."""
+
+    params: Params
+    control: Params
+
+
+class ControlledRound(NamedTuple):
+    """The server's x and c, and the sums of what has arrived in the round."""
+
+    current: Variates
+    total: Variates
+    arrived: Scalar
+    clients: Scalar
+
+
+def scaffold(
+    *,
+    option: Literal["I", "II"] = "I",
+    participation: Annotated[float, Gt(0), Le(1)] = 1.0,
+    beta: Annotated[float, Gt(0)] = 1.0,
+) -> Protocol:
+    """Average differences of models (server step `beta`) and of control variates over rounds."""
+
+    def init(params: Params, clients: int) -> ControlledRound:
+        zeros = optax.tree.zeros_like(params)
+        return ControlledRound(Variates(params, zeros), Variates(zeros, zeros), jnp.float32(0), jnp.float32(clients))
+
+    def absorb(state: ControlledRound, upload: Upload, staleness: Scalar) -> ControlledRound:
+        return state._replace(total=optax.tree.add(state.total, upload.delta), arrived=state.arrived + 1)
+
+    def close(state: ControlledRound) -> ControlledRound:
+        x, c = state.current
+        moved, turned = state.total
+        x = optax.tree.add_scale(x, -beta / jnp.maximum(state.arrived, 1), moved)  # l. 16-17
+        c = optax.tree.add_scale(c, -1 / state.clients, turned)  # |S|/N times the mean is the sum over N
+        zeros = optax.tree.zeros_like(state.total)
+        return ControlledRound(Variates(x, c), zeros, jnp.float32(0), state.clients)
+
+    server = Server(init, lambda state: state.current, absorb, close, lambda state: state.current.params)
+    return Protocol(server, _controlled(option), Schedule(rounds=True, participation=participation))
+
+
+def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
+    def work(learner: Learner) -> Work:
+        def turn(own: Params, offer: Variates, shard: Shard, key: Key) -> tuple[Params, Upload, Info]:
+            x, c = offer
+            descent, second_pass = jax.random.split(key)
+            y, info = learner.descend(x, optax.tree.sub(c, own), shard, descent)  # l. 7-11
+            if option == "I":
+                renewed = _mean_gradient(learner, x, shard, second_pass)  # l. 12, I
+            else:
+                speed = optax.tree.scale(1 / (learner.steps * learner.step_size), optax.tree.sub(x, y))
+                renewed = optax.tree.add(optax.tree.sub(own, c), speed)  # l. 12, II
+            delta = Variates(optax.tree.sub(x, y), optax.tree.sub(own, renewed))
+            return renewed, Upload(delta, shard.size), info  # l. 13-14
+
+        return Work(optax.tree.zeros_like, turn, model=lambda own, offer: offer.params)
+
+    return work
+
+
+def _mean_gradient(learner: Learner, params: Params, shard: Shard, key: Key) -> Params:
+    def add(total: Params, key: Key) -> tuple[Params, None]:
+        return optax.tree.add(total, learner.gradient(params, shard, key)), None
+
+    total, _ = jax.lax.scan(add, optax.tree.zeros_like(params), jax.random.split(key, learner.steps))
+    return optax.tree.scale(1 / learner.steps, total)

@@ -1,0 +1,203 @@
+"""The pictures of a run, as one page that needs no network to open."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from idiolect.experiment import describe, headline_column
+from idiolect.network.timeline import NO_ROUND, Timeline, active_share, read_timeline, staleness
+from idiolect.recipe import Recipe
+from idiolect.runs.folder import RunFolder, write_atomically
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; then the same again with other dashes.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
+_DASHES = ("solid", "dash", "dot")
+
+Cells = list[dict[str, Any]]
+
+
+def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
+    """Draw all pictures of a run into `pictures.html`."""
+    tables = {label: _timeline_of(folder, label, recipe.seeds[0]) for label in {cell["label"] for cell in cells}}
+    schedules = _schedules(recipe, tables)
+    figures = [
+        (_over_time(recipe, cells), _caption_over_time(recipe, cells)),
+        (
+            _per_client(recipe, cells),
+            "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half.",
+        ),
+        (
+            _activity(recipe, schedules),
+            "Clients that download, compute or upload, as a share of all that take part (first seed).",
+        ),
+        (
+            _staleness(schedules),
+            "How many versions of the model came between a turn's download and its upload (first seed).",
+        ),
+        (
+            _who_works(recipe, schedules),
+            "Each bar is a client's turn, from the offer of the model to the arrival of its update (first seed).",
+        ),
+    ]
+    path = folder.path / "pictures.html"
+    write_atomically(path, _page(recipe, figures).encode())
+    return path
+
+
+def _timeline_of(folder: RunFolder, label: str, seed: int) -> Timeline:
+    return read_timeline(folder.path / "timelines" / f"{label}-seed{seed}.csv")
+
+
+def _schedules(recipe: Recipe, tables: dict[str, Timeline]) -> dict[str, Timeline]:
+    """The different timelines of a run, named after the first algorithms that follow them."""
+    schedules: dict[str, Timeline] = {}
+    for label in recipe.labels:
+        table = tables.get(label)
+        if table is None or any(np.array_equal(table.arrived, seen.arrived) for seen in schedules.values()):
+            continue
+        kind = "asynchronous" if (table.round == NO_ROUND).all() else "synchronous"
+        schedules[f"{kind} ({label})"] = table
+    return schedules
+
+
+def _style(number: int) -> dict[str, str]:
+    return {"color": _COLOURS[number % len(_COLOURS)], "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
+
+
+def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
+    column, figure = headline_column(recipe), go.Figure()
+    for number, label in enumerate(recipe.labels):
+        mine = [cell for cell in cells if cell["label"] == label]
+        if not mine:
+            continue
+        times = [point["time"] for point in mine[0]["points"]]
+        curves = np.array([[point["participating"][column]["mean"] for point in cell["points"]] for cell in mine])
+        middle, width = curves.mean(0), curves.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(times))
+        band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *(middle - width)[::-1]]}
+        colour = _style(number)["color"]
+        figure.add_scatter(
+            **band,
+            fill="toself",
+            opacity=0.15,
+            line_width=0,
+            fillcolor=colour,
+            legendgroup=label,
+            showlegend=False,
+            hoverinfo="skip",
+        )
+        figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=_style(number), mode="lines")
+    return _labelled(
+        figure,
+        "Accuracy over virtual time"
+        if cells[0]["metric"] == "accuracy"
+        else f"{cells[0]['metric'].capitalize()} over virtual time",
+        "virtual time",
+        cells[0]["metric"],
+    )
+
+
+def _per_client(recipe: Recipe, cells: Cells) -> go.Figure:
+    column, figure = headline_column(recipe), go.Figure()
+    for number, label in enumerate(recipe.labels):
+        scores = [
+            client["scores"][column]
+            for cell in cells
+            if cell["label"] == label
+            for client in cell["clients"]
+            if client["group"] == "participating"
+        ]
+        figure.add_box(
+            y=scores,
+            name=label,
+            boxpoints="all",
+            jitter=0.5,
+            pointpos=0,
+            marker={"size": 3, "color": _style(number)["color"]},
+            showlegend=False,
+        )
+    return _labelled(figure, f"{cells[0]['metric'].capitalize()} of every client", "", cells[0]["metric"])
+
+
+def _activity(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
+    times, figure = np.linspace(0, recipe.horizon, 400), go.Figure()
+    clients = max(len(np.unique(table.client)) for table in schedules.values())
+    for number, (name, table) in enumerate(schedules.items()):
+        figure.add_scatter(x=times, y=active_share(table, clients, times), name=name, line=_style(number), mode="lines")
+    figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
+    return _labelled(figure, "Share of active clients", "virtual time", "active clients")
+
+
+def _staleness(schedules: dict[str, Timeline]) -> go.Figure:
+    figure = go.Figure()
+    for number, (name, table) in enumerate(schedules.items()):
+        figure.add_histogram(
+            x=staleness(table)[table.delivered],
+            name=name,
+            marker_color=_style(number)["color"],
+            histnorm="percent",
+            opacity=0.75,
+        )
+    figure.update_layout(barmode="overlay")
+    return _labelled(figure, "Staleness of updates", "versions", "percent of updates")
+
+
+def _who_works(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
+    figure = go.Figure()
+    for number, (name, table) in enumerate(schedules.items()):
+        shown = table.offered <= recipe.horizon / 5  # the first fifth; all of it would be a wall of bars
+        span = {"base": table.offered[shown], "x": (table.arrived - table.offered)[shown], "y": table.client[shown]}
+        figure.add_bar(
+            **span,
+            orientation="h",
+            name=name,
+            marker_color=_style(number)["color"],
+            opacity=0.7,
+            visible=True if number == 0 else "legendonly",
+        )
+    figure.update_layout(barmode="overlay")
+    return _labelled(figure, "Who works when", "virtual time", "client")
+
+
+def _labelled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
+    return figure.update_layout(
+        title=title,
+        xaxis_title=x,
+        yaxis_title=y,
+        template="plotly_white",
+        height=430,
+        margin={"l": 60, "r": 20, "t": 50, "b": 50},
+        legend={"orientation": "h", "y": -0.2},
+    )
+
+
+def _caption_over_time(recipe: Recipe, cells: Cells) -> str:
+    seeds = len({cell["seed"] for cell in cells})
+    return (
+        f"Mean over participating clients, {describe(recipe)['personalized']}; line and band: mean and standard "
+        f"deviation over {seeds} seed{'s' if seeds > 1 else ''}."
+    )
+
+
+def _page(recipe: Recipe, figures: list[tuple[go.Figure, str]]) -> str:
+    body = "".join(
+        f"<figure>{_render(figure, script=number == 0)}<figcaption>{caption}</figcaption></figure>"
+        for number, (figure, caption) in enumerate(figures)
+    )
+    style = (
+        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:auto;padding:1rem}figure{margin:0 0 2.5rem}"
+        "figcaption{color:#555;font-size:.9rem}"
+    )
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{recipe.name}</title><style>{style}</style><h1>{recipe.name}</h1>{body}</html>\n"
+    )
+
+
+def _render(figure: go.Figure, script: bool) -> str:
+    """The figure as HTML; the first on the page brings the script along."""
+    html: str = figure.to_html(
+        full_html=False, include_plotlyjs=script, config={"responsive": True, "displaylogo": False}
+    )
+    return html

@@ -1,0 +1,66 @@
+"""The terminal's view of a run: a progress bar while it goes on, a table when it is over."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from idiolect.experiment import Progress as State
+from idiolect.recipe import Recipe
+
+
+@contextmanager
+def progress_bar(recipe: Recipe, metric: str = "score") -> Iterator[Callable[[State], None]]:
+    """A bar over all cells of a recipe, with virtual time, score and time left; silent if nobody watches."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    cells = [(label, seed) for seed in recipe.seeds for label in recipe.labels]
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("starting", total=len(cells) * recipe.horizon, state="")
+
+        def show(state: State) -> None:
+            done = cells.index((state.label, state.seed)) * recipe.horizon + state.time
+            score = "" if state.score is None else f"  {state.score:.3f}"
+            text = f"time {state.time:6.1f} of {recipe.horizon:g}{score}"
+            bar.update(task, completed=done, description=f"{state.label}, seed {state.seed}", state=text)
+
+        yield show
+
+
+def print_summary(summary: dict[str, Any], console: Console | None = None) -> None:
+    """The headline table: mean and standard deviation over seeds, for every algorithm."""
+    console = console or Console()
+    unseen = any("unseen" in entry for entry in summary["algorithms"].values())
+    table = Table(title=f"{summary['recipe']}: {summary['metric']} at virtual time {summary['virtual_time']:g}")
+    table.add_column("algorithm")
+    for name in (
+        "global",
+        "personalized",
+        "worst decile",
+        *(["unseen, personalized"] if unseen else []),
+        "updates",
+        "seconds",
+    ):
+        table.add_column(name, justify="right")
+    for label, entry in summary["algorithms"].items():
+        mine = entry["participating"]
+        row = [_pm(mine["global"]), _pm(mine["personalized"]), _pm(mine["personalized"]["worst_decile"])]
+        if unseen:
+            row.append(_pm(entry["unseen"]["personalized"]))
+        table.add_row(label, *row, f"{entry['updates']['mean']:.0f}", f"{entry['wall_clock_seconds']['mean']:.1f}")
+    console.print(table)
+    what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
+    console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
+    console.print(f"Scored on {what['scored_on']}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
+
+
+def _pm(value: dict[str, float]) -> str:
+    return f"{value['mean']:.3f} ± {value['std']:.3f}"
