@@ -29,18 +29,18 @@ def quadratics(
     unseen: Annotated[float, Ge(0)] = 0.0,
     seed: int = 0,
 ) -> Problem:
-    """Clients with random curvatures between `convexity` and `smoothness` and centres `heterogeneity` apart.
+    """Clients with random curvatures between `convexity` and `smoothness`, their centres `heterogeneity` around one.
 
     A sample is a centre m_i + `noise` * normal, so stochastic gradients have the true mean and variance noise^2 A_i^2.
     """
     if smoothness < convexity:
         raise UserMistake(f"problem.smoothness is {smoothness}, below problem.convexity, which is {convexity}")
     rng = np.random.default_rng(seed)
-    data = []
+    common, data = rng.standard_normal(dimension), []
     for _ in range(clients):
         basis = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0]
         matrix = basis * rng.uniform(convexity, smoothness, dimension) @ basis.T
-        centre = heterogeneity * rng.standard_normal(dimension)
+        centre = common + heterogeneity * rng.standard_normal(dimension)
         centres = centre + noise * rng.standard_normal((samples, dimension))
         data.append({"matrix": _repeat(matrix, samples), "centre": centres.astype(np.float32)})
 

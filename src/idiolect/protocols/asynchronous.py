@@ -36,7 +36,8 @@ def asynchronous(
     weigh = staleness_weight(staleness, staleness_a, staleness_b)
 
     def absorb(state: Params, upload: Upload, staleness: Scalar) -> Params:
-        return optax.tree.add_scale(state, -beta * weigh(staleness), upload.delta)  # Alg. 1, l. 4
+        # The weight first, then beta: the order in which a buffer of one would round.
+        return optax.tree.add_scale(state, -beta, optax.tree.scale(weigh(staleness), upload.delta))  # Alg. 1, l. 4
 
     server = Server(
         init=lambda params, clients: params,

@@ -1,0 +1,220 @@
+"""Laws that every objective obeys, on every kind of client: values, gradients and limits agree with each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from idiolect.catalog import OBJECTIVES
+from idiolect.contracts import Objective, Oracle
+from idiolect.objectives import maml, moreau, plain, proximal
+from tests.oracles import CLIENTS, exact
+
+KEY = jax.random.key(7)
+
+# Accurate settings of every objective: with these, a gradient must be the derivative of its value.
+ACCURATE: dict[str, Objective] = {
+    "plain": plain(),
+    "proximal": proximal(mu=0.7),
+    "maml-0": maml(steps=0),
+    "maml-1": maml(steps=1, step_size=0.1),
+    "maml-3": maml(steps=3, step_size=0.1),
+    "maml-3-shared": maml(steps=3, step_size=0.1, batches="shared"),
+    "maml-2-hessian-free": maml(steps=2, step_size=0.1, derivative="hessian_free", delta=1e-5),
+    "moreau": moreau(lambda_=6.0, accuracy=1e-7, iterations=5000, inner_step_size=0.1),
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def a_direction(params, seed):
+    leaves, structure = jax.tree.flatten(params)
+    rng = np.random.default_rng(seed)
+    return jax.tree.unflatten(structure, [jnp.asarray(rng.standard_normal(np.shape(leaf))) for leaf in leaves])
+
+
+def assert_close(left, right, **tolerance):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **tolerance), left, right)
+
+
+def test_every_objective_of_the_catalog_is_tested_here():
+    assert {name.split("-")[0] for name in ACCURATE} == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("name", ACCURATE)
+def test_gradient_matches_finite_differences_of_the_value(name, client):
+    oracle, params = CLIENTS[client]()
+    objective, received, width = ACCURATE[name], a_direction(params, 5), 1e-5
+    grads, _ = objective.gradient(oracle, params, received, KEY)
+    for seed in range(3):
+        direction = a_direction(params, seed)
+        ahead = objective.value(oracle, optax.tree.add_scale(params, width, direction), received, KEY)
+        behind = objective.value(oracle, optax.tree.add_scale(params, -width, direction), received, KEY)
+        slope = (ahead - behind) / (2 * width)
+        np.testing.assert_allclose(optax.tree.vdot(grads, direction), slope, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("name", ACCURATE)
+def test_gradient_and_adaptation_keep_the_shape_of_the_parameters(name, client):
+    oracle, params = CLIENTS[client]()
+    grads, info = ACCURATE[name].gradient(oracle, params, params, KEY)
+    adapted = ACCURATE[name].adapt(oracle, params, KEY)
+    for tree in (grads, adapted):
+        assert jax.tree.structure(tree) == jax.tree.structure(params)
+        jax.tree.map(lambda a, b: (np.shape(a), a.dtype) == (np.shape(b), b.dtype) or pytest.fail(), tree, params)
+    assert np.isfinite(info["loss"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("derivative", ["exact", "first_order", "hessian_free"])
+def test_maml_without_steps_or_with_steps_of_size_zero_is_plain(client, derivative):
+    oracle, params = CLIENTS[client]()
+    expected, _ = plain().gradient(oracle, params, params, KEY)
+    for objective in (maml(steps=0, derivative=derivative), maml(steps=2, step_size=0.0, derivative=derivative)):
+        grads, _ = objective.gradient(oracle, params, params, KEY)
+        assert_close(grads, expected, rtol=0, atol=0)
+
+
+def test_maml_without_steps_draws_the_very_batch_that_plain_draws():
+    noisy = noisy_oracle()
+    expected, _ = plain().gradient(noisy, jnp.ones(3), None, KEY)
+    assert_close(maml(steps=0).gradient(noisy, jnp.ones(3), None, KEY)[0], expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_proximal_without_a_pull_or_at_the_received_model_is_plain(client):
+    oracle, params = CLIENTS[client]()
+    expected, _ = plain().gradient(oracle, params, params, KEY)
+    assert_close(proximal(mu=0.0).gradient(oracle, params, a_direction(params, 1), KEY)[0], expected, rtol=1e-12)
+    assert_close(proximal(mu=3.0).gradient(oracle, params, params, KEY)[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_moreau_gradient_tends_to_the_plain_one_as_lambda_grows(client):
+    oracle, params = CLIENTS[client]()
+    expected, _ = plain().gradient(oracle, params, params, KEY)
+
+    def distance(lambda_):
+        envelope = moreau(lambda_=lambda_, accuracy=1e-9, iterations=2000)
+        return float(optax.tree.norm(optax.tree.sub(envelope.gradient(oracle, params, params, KEY)[0], expected)))
+
+    near, far = distance(1e2), distance(1e4)
+    assert far < 1e-3 * float(optax.tree.norm(expected))
+    assert 50 < near / far < 200  # first order in 1 / lambda
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_exact_maml_equals_back_propagation_through_the_inner_loop(client, steps):
+    oracle, params = CLIENTS[client]()
+    objective = maml(steps=steps, step_size=0.2)
+
+    def unrolled(params):
+        for _ in range(steps):
+            params = optax.tree.add_scale(params, -0.2, jax.grad(lambda w: oracle.value(w, KEY))(params))
+        return oracle.value(params, KEY)
+
+    assert_close(objective.gradient(oracle, params, params, KEY)[0], jax.grad(unrolled)(params), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_shared_batches_make_the_stochastic_gradient_unbiased_for_the_stochastic_value(steps):
+    """PARS-Push: with the Hessian of step r on the batch of step r, gradient(key) is the derivative of value(key)."""
+    objective, params, oracle = (
+        maml(steps=steps, step_size=0.1, batches="shared"),
+        jnp.array([0.3, -1.0, 2.0]),
+        noisy_oracle(),
+    )
+    expected = jax.grad(lambda w: objective.value(oracle, w, w, KEY))(params)
+    np.testing.assert_allclose(objective.gradient(oracle, params, params, KEY)[0], expected, rtol=1e-9)
+    independent = maml(steps=steps, step_size=0.1, batches="independent")
+    assert not np.allclose(independent.gradient(oracle, params, params, KEY)[0], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("client", ["logistic", "small_net"])
+def test_hessian_free_tends_to_exact_with_the_square_of_delta(client):
+    oracle, params = CLIENTS[client]()
+    expected, _ = maml(steps=2, step_size=0.3).gradient(oracle, params, params, KEY)
+
+    def error(delta):
+        objective = maml(steps=2, step_size=0.3, derivative="hessian_free", delta=delta)
+        return float(optax.tree.norm(optax.tree.sub(objective.gradient(oracle, params, params, KEY)[0], expected)))
+
+    assert error(0.05) < 0.3 * error(0.1)  # a quarter, to second order
+    assert error(1e-4) < 1e-7
+
+
+def test_first_order_drops_the_hessian_and_nothing_else():
+    oracle, params = CLIENTS["small_net"]()
+    stepped = optax.tree.add_scale(params, -0.2, oracle.gradient(params, KEY)[1])
+    grads, _ = maml(steps=1, step_size=0.2, derivative="first_order").gradient(oracle, params, params, KEY)
+    assert_close(grads, oracle.gradient(stepped, KEY)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("batches", "expected"), [("independent", 5), ("shared", 3)])
+def test_maml_draws_as_many_batches_as_the_papers_say(batches, expected):
+    """Two steps: two inner and one outer batch, and two more for the Hessians unless they are shared."""
+    oracle, params = CLIENTS["quadratic"]()
+    keys = set()
+
+    def spy(function):
+        def called(*args):
+            keys.add(tuple(jax.random.key_data(args[-1]).tolist()))
+            return function(*args)
+
+        return called
+
+    maml(steps=2, batches=batches).gradient(Oracle(*map(spy, oracle)), params, params, KEY)
+    assert len(keys) == expected
+
+
+def test_moreau_tells_what_it_reached_and_when_the_cap_cut_it_short():
+    oracle, params = CLIENTS["small_net"]()
+    good = moreau(lambda_=5.0, accuracy=1e-6, iterations=10_000, inner_step_size=0.1)
+    _, info = good.gradient(oracle, params, params, KEY)
+    assert info["capped"] == 0
+    theta = good.adapt(oracle, params, KEY)
+    at_theta = optax.tree.add_scale(oracle.gradient(theta, KEY)[1], 5.0, optax.tree.sub(theta, params))
+    np.testing.assert_allclose(info["residual"], optax.tree.norm(at_theta), rtol=1e-3)
+    assert info["residual"] <= 1e-6
+
+    _, info = moreau(lambda_=5.0, accuracy=1e-6, iterations=2, inner_step_size=0.1).gradient(
+        oracle, params, params, KEY
+    )
+    assert info["capped"] == 1
+    assert info["residual"] > 1e-6
+
+
+def test_moreau_with_no_accuracy_takes_exactly_the_number_of_steps():
+    oracle, params = CLIENTS["quadratic"]()
+    theta = params
+    for _ in range(4):
+        theta = theta - 0.05 * (oracle.gradient(theta, KEY)[1] + 3.0 * (theta - params))
+    found = moreau(lambda_=3.0, iterations=4, inner_step_size=0.05).adapt(oracle, params, KEY)
+    np.testing.assert_allclose(found, theta, rtol=1e-12)
+
+
+def noisy_oracle() -> Oracle:
+    """A random smooth function for every key."""
+
+    def at(key):
+        slope, bend = jax.random.normal(key, (2, 3))
+        return lambda w: (jnp.cosh(0.5 * bend * w) + slope * w).sum()
+
+    return Oracle(
+        value=lambda w, key: at(key)(w),
+        gradient=lambda w, key: jax.value_and_grad(at(key))(w),
+        hessian_product=lambda w, v, key: jax.jvp(jax.grad(at(key)), (w,), (v,))[1],
+    )
+
+
+def test_an_oracle_of_a_plain_function_is_enough():
+    grads, _ = plain().gradient(exact(lambda w: (w**2).sum()), jnp.array([1.0, 2.0]), None, KEY)
+    np.testing.assert_allclose(grads, [2.0, 4.0])
