@@ -1,4 +1,4 @@
-"""Deterministic clients for tests: f_i without sampling noise, on a quadratic, a logistic regression and a small net."""
+"""Deterministic clients for tests: f_i without noise, on a quadratic, a logistic regression and a small net."""
 
 from collections.abc import Callable
 from typing import Any

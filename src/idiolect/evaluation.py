@@ -78,9 +78,7 @@ def evaluate(
     """Score a snapshot for every client to be scored."""
     scored = clients.test if budget.split == "test" else clients.validation
     chosen = _chosen(clients, scored.sizes, budget, seed)
-    # Everyone adapts with the same key: clients differ by their data, and their order cannot matter.
-    key = jax.random.fold_in(jax.random.key(seed), 2)
-    futures = []
+    key, futures = _adaptation_key(seed), []
     for client, _ in chosen:
         personal = snapshot.personal.get(client, snapshot.fresh)
         shards = (clients.adapt.shard(client), scored.shard(client))
@@ -90,6 +88,25 @@ def evaluate(
         ClientScore(client, group, int(scored.sizes[client]), dict(zip(columns, row.tolist(), strict=True)))
         for (client, group), row in zip(chosen, rows, strict=True)
     ]
+
+
+Adapter = Callable[[PyTree, PyTree, Shard, Key], Params]
+
+
+def adapter(problem: Problem, program: Program, budget: Budget) -> Adapter:
+    """What a client does with the model it receives, as one compiled function."""
+
+    def adapt(personal: PyTree, offer: PyTree, shard: Shard, key: Key) -> Params:
+        params, oracle = program.work.model(personal, offer), problem.oracle(shard, budget.batch_size)
+        return program.algorithm.objective.adapt(oracle, params, key)
+
+    return compile_for_clients(adapt)
+
+
+def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Params:
+    """The model that a client would use: the one whose scores are called `own`."""
+    personal = snapshot.personal.get(client, snapshot.fresh)
+    return adapt(personal, snapshot.offer, clients.adapt.shard(client), _adaptation_key(seed))
 
 
 def mean_score(metric: Metric, params: Params, shard: Shard) -> Scalar:
@@ -111,6 +128,11 @@ def spread(values: Sequence[float], higher_is_better: bool) -> Spread:
     ordered = np.sort(np.asarray(values))[:: 1 if higher_is_better else -1]
     worst = ordered[: max(1, round(len(ordered) / 10))]
     return Spread(float(np.mean(ordered)), float(np.std(ordered)), float(np.mean(worst)), len(ordered))
+
+
+def _adaptation_key(seed: int) -> Key:
+    # Everyone adapts with the same key: clients differ by their data, and their order cannot matter.
+    return jax.random.fold_in(jax.random.key(seed), 2)
 
 
 def _chosen(clients: Clients, sizes: np.ndarray, budget: Budget, seed: int) -> list[tuple[int, Group]]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,18 @@ from idiolect import catalog
 from idiolect.contracts import Algorithm, Clients, Metric, Params, Problem, PyTree
 from idiolect.engines import Program, Workers, prepare, simulate
 from idiolect.errors import UserMistake
-from idiolect.evaluation import Budget, ClientScore, Scorer, Spread, evaluate, scorer, spread
+from idiolect.evaluation import (
+    Adapter,
+    Budget,
+    ClientScore,
+    Scorer,
+    Spread,
+    adapter,
+    evaluate,
+    own_model,
+    scorer,
+    spread,
+)
 from idiolect.network import Timeline, draw_timeline, read_timeline
 from idiolect.network.timeline import NO_ROUND
 from idiolect.options import checked, make
@@ -40,6 +52,7 @@ class Outcome(NamedTuple):
     table: Timeline
     params: Params  # the server's model at the end
     personal: dict[int, PyTree]  # what stays on the clients at the end, where a protocol keeps anything
+    model: Callable[[int], Params]  # a client's own model: the shared one, adapted as the objective prescribes
     seconds: float
 
 
@@ -122,13 +135,14 @@ class Prepared(NamedTuple):
 
     program: Program
     score: Scorer
+    adapt: Adapter
     metric: Metric
 
 
 def prepare_cell(problem: Problem, algorithm: Algorithm, budget: Budget) -> Prepared:
     """Compile an algorithm and its evaluation, once for all seeds."""
     program = prepare(problem, algorithm)
-    return Prepared(program, scorer(problem, program, budget), problem.metric)
+    return Prepared(program, scorer(problem, program, budget), adapter(problem, program, budget), problem.metric)
 
 
 def run_cell(
@@ -154,8 +168,8 @@ def run_cell(
         score = scores["participating"][setting.headline].mean
         points.append(Point(snapshot.time, snapshot.updates, scores, snapshot.reports))
     seconds = time.perf_counter() - started
-    personal = dict(snapshot.personal)
-    return Outcome(label, seed, metric, points, scored, table, snapshot.params, personal, seconds)
+    own = partial(own_model, prepared.adapt, clients, snapshot, seed)
+    return Outcome(label, seed, metric, points, scored, table, snapshot.params, dict(snapshot.personal), own, seconds)
 
 
 def summarize_clients(scored: list[ClientScore], higher_is_better: bool) -> dict[str, dict[str, Spread]]:

@@ -5,10 +5,9 @@ FedProx, Per-FedAvg (Algorithm 1, inner loop over t), pFedMe and SCAFFOLD.
 """
 
 import jax
-import jax.numpy as jnp
 import optax
 
-from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, Scalar, Shard
+from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, Shard
 
 
 def learner(problem: Problem, algorithm: Algorithm) -> Learner:
@@ -40,9 +39,3 @@ def fine_tune(oracle: Oracle, params: Params, key: Key, steps: int, step_size: f
         return optax.tree.add_scale(params, -step_size, oracle.gradient(params, key)[1]), None
 
     return jax.lax.scan(step, params, jax.random.split(key, steps))[0] if steps else params
-
-
-def first_bad_step(info: Info, moved: Scalar) -> Scalar:
-    """The first local step whose loss is not finite; the last step if only the result is not; -1 if all is well."""
-    bad = ~jnp.isfinite(info["loss"])
-    return jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(moved), -1, bad.size - 1))

@@ -1,7 +1,7 @@
 """The algorithms against naive NumPy loops on the same timeline.
 
-Clients are noiseless quadratics, f_i(w) = 1/2 (w - m_i)' A_i (w - m_i), so every batch gives the true gradient and a few
-lines of NumPy, written from the papers and sharing nothing with the package, must arrive at the same numbers.
+Clients are noiseless quadratics, f_i(w) = 1/2 (w - m_i)' A_i (w - m_i), so every batch gives the true gradient and a
+few lines of NumPy, written from the papers and sharing nothing with the package, must arrive at the same numbers.
 """
 
 import numpy as np
@@ -112,7 +112,7 @@ def test_scaffold(problem, gradients, option):
     for number in range(table.round.max() + 1):
         moves, turns = [], []
         for i in table.client[(table.round == number) & table.delivered]:
-            y = local_descent(x, lambda w, start, i=i: gradients[0][i](w) - own[i] + c)
+            y = local_descent(x, lambda w, start, i=i, c=c: gradients[0][i](w) - own[i] + c)
             new = gradients[0][i](x) if option == "I" else own[i] - c + (x - y) / (Q * ETA)
             moves.append(y - x)
             turns.append(new - own[i])

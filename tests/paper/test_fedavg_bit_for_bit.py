@@ -38,8 +38,7 @@ def test_fedavg_bit_for_bit():
         rows, received = problem.clients.train.rows, w
 
         def loss(w, key):
-            draw, _ = jax.random.split(key)
-            index = start + (jax.random.bits(draw, (BATCH,)) % size.astype(np.uint32)).astype(np.int32)
+            index = start + (jax.random.bits(key, (BATCH,)) % size.astype(np.uint32)).astype(np.int32)
             x = rows["image"][index].reshape(BATCH, -1)
             for layer in w[:-1]:
                 x = jax.nn.elu(x @ layer["weight"] + layer["bias"])

@@ -1,7 +1,7 @@
 """Where the methods end: on quadratics the minimiser of each cost is known in closed form.
 
 With one local step and everyone taking part, a round is a gradient step on the average of the F_i, so the run must
-settle at the minimiser of that average: of the plain cost (1), of the MAML cost (4), of the Moreau cost (6) of PersA-FL.
+settle at the minimiser of that average: of PersA-FL's plain cost (1), MAML cost (4) or Moreau cost (6).
 """
 
 import numpy as np

@@ -11,7 +11,8 @@ import optax
 from idiolect.contracts import Algorithm, Key, Params, Problem, PyTree, Scalar, Shard, Upload, Work
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
-from idiolect.learner import first_bad_step, learner
+from idiolect.learner import learner
+from idiolect.network.timeline import Timeline
 
 
 class Turn(NamedTuple):
@@ -20,8 +21,18 @@ class Turn(NamedTuple):
     personal: PyTree
     upload: Upload
     report: dict[str, jax.Array]  # means over the local steps
-    bad_step: jax.Array  # the first local step that was not finite, or -1
-    bad_value: jax.Array
+    fault: jax.Array  # the first local step that was not finite, or -1, and what it gave
+
+
+class Ledger(NamedTuple):
+    """The server's state, with what clients reported summed up, and the first fault: (turn, local step, value).
+
+    They stay on the device together, so that absorbing an update never waits for a number to reach Python.
+    """
+
+    server: PyTree
+    totals: dict[str, jax.Array]
+    fault: jax.Array
 
 
 class Program(NamedTuple):
@@ -31,16 +42,36 @@ class Program(NamedTuple):
     work: Work
     init: Callable[[Key], Params]
     turn: Callable[[PyTree, PyTree, Shard, Key, np.int32], Turn]
-    absorb: Callable[[PyTree, Upload, Scalar | np.float32], PyTree]
-    close: Callable[[PyTree], PyTree]
+    absorb: Callable[[Ledger, Turn, np.float32, np.int32], Ledger]  # (ledger, turn, staleness, number)
+    close: Callable[[Ledger], Ledger]
 
 
 def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     """Compile (on first call) what an engine needs. Only the problem's functions matter here, not its clients."""
     server = algorithm.protocol.server
     work = algorithm.protocol.work(learner(problem, algorithm))
-    turn = compile_for_clients(_checked_turn(work))
-    return Program(algorithm, work, problem.init, turn, jax.jit(server.absorb), jax.jit(server.close))
+
+    def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
+        personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
+        fault = first_fault(info["loss"], optax.tree.norm((upload.delta, personal)))
+        return Turn(personal, upload, {name: values.mean() for name, values in info.items()}, fault)
+
+    def absorb(ledger: Ledger, turn: Turn, staleness: Scalar, number: Scalar) -> Ledger:
+        state = server.absorb(ledger.server, turn.upload, staleness)
+        totals = {name: ledger.totals.get(name, 0.0) + value for name, value in turn.report.items()}
+        fault = jnp.concatenate([number.astype(jnp.float32)[None], turn.fault])
+        news = (ledger.fault[0] < 0) & (turn.fault[0] >= 0)
+        return Ledger(state, totals, jnp.where(news, fault, ledger.fault))
+
+    def close(ledger: Ledger) -> Ledger:
+        return ledger._replace(server=server.close(ledger.server))
+
+    return Program(algorithm, work, problem.init, compile_for_clients(turn), jax.jit(absorb), jax.jit(close))
+
+
+def open_ledger(program: Program, params: Params, clients: int) -> Ledger:
+    """The ledger before the first update."""
+    return Ledger(program.algorithm.protocol.server.init(params, clients), {}, jnp.full(3, -1.0))
 
 
 def training_key(seed: int) -> Key:
@@ -48,22 +79,20 @@ def training_key(seed: int) -> Key:
     return jax.random.fold_in(jax.random.key(seed), 1)
 
 
-def check_finite(result: Turn, algorithm: Algorithm, client: int, number: int, time: float) -> None:
+def first_fault(losses: jax.Array, moved: Scalar) -> jax.Array:
+    """The first local step whose loss is not finite (the last, if only the result is not), or -1; and the value."""
+    bad = ~jnp.isfinite(losses)
+    step = jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(moved), -1, bad.size - 1))
+    return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], moved)])
+
+
+def check_finite(ledger: Ledger, program: Program, table: Timeline) -> None:
     """Stop a run that has left the numbers."""
-    step = int(result.bad_step)
-    if step >= 0:
+    turn, step, value = np.asarray(ledger.fault).tolist()
+    if turn >= 0:
+        algorithm, number = program.algorithm, int(turn)
         raise Diverged(
-            f"{algorithm.name} diverged: client {client}, local step {step + 1} of {algorithm.local_steps} in turn "
-            f"{number} at virtual time {time:.4g} gave {float(result.bad_value)}; a smaller step size may help"
+            f"{algorithm.name} diverged: client {table.client[number]}, local step {int(step) + 1} of "
+            f"{algorithm.local_steps} in turn {number} at virtual time {table.arrived[number]:.4g} gave {value}; "
+            "a smaller step size may help"
         )
-
-
-def _checked_turn(work: Work) -> Callable[[PyTree, PyTree, Shard, Key, np.int32], Turn]:
-    def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
-        personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
-        moved = optax.tree.norm((upload.delta, personal))
-        step = first_bad_step(info, moved)
-        value = jnp.where(jnp.isfinite(info["loss"][step]), moved, info["loss"][step])
-        return Turn(personal, upload, {name: values.mean() for name, values in info.items()}, step, value)
-
-    return turn

@@ -8,19 +8,18 @@ result, does not depend on how many run at once. `idiolect.engines.stepwise` is 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
-from idiolect.engines.program import Program, Turn, check_finite, training_key
+from idiolect.engines.program import Program, Turn, check_finite, open_ledger, training_key
 from idiolect.engines.workers import Workers
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
 
-LOOK_AHEAD = (
-    8  # turns computed ahead of need, per worker: enough to keep the cores busy, little enough to hold in memory
-)
+CHECK_EVERY = 64  # updates between two looks at whether all numbers are still finite
+LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
 
 
 class Snapshot(NamedTuple):
@@ -56,7 +55,7 @@ def simulate(
             yield fold.snapshot(pauses.pop(0))
         tick(event.time)
         if event.kind == ARRIVAL:
-            fold.arrival(event.turn, event.time)
+            fold.arrival(event.turn)
         elif event.kind == CLOSE:
             fold.close()
         else:
@@ -72,40 +71,40 @@ class _Fold:
         self._program, self._clients, self._table, self._workers = program, clients, table, workers
         protocol, params = program.algorithm.protocol, program.init(jax.random.key(seed))
         self._server, self._key = protocol.server, training_key(seed)
-        self._state = self._server.init(params, len(clients.participating))
+        self._ledger = open_ledger(program, params, len(clients.participating))
         self._fresh = program.work.init(params)
         self._personal: dict[int, PyTree] = {}
         self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
         self._waiting: list[tuple[float, int, PyTree]] = []  # offered, not yet computed, soonest needed first
         self._running: dict[int, Future[Turn]] = {}
-        self._updates, self._reports = 0, list[dict[str, Any]]()
+        self._updates, self._reported = 0, 0
 
     def offer(self, turn: int) -> None:
         if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
-            heapq.heappush(self._waiting, (self._table.arrived[turn], turn, self._server.offer(self._state)))
+            heapq.heappush(self._waiting, (self._table.arrived[turn], turn, self._server.offer(self._ledger.server)))
             self._start_some()
 
-    def arrival(self, turn: int, time: float) -> None:
+    def arrival(self, turn: int) -> None:
         while turn not in self._running:
             self._start_next()
         result = self._running.pop(turn).result()
         self._start_some()
-        client = int(self._table.client[turn])
-        check_finite(result, self._program.algorithm, client, turn, time)
         if jax.tree.leaves(result.personal):
-            self._personal[client] = result.personal
-        self._reports.append(result.report)
-        self._state = self._program.absorb(self._state, result.upload, self._staleness[turn])
+            self._personal[int(self._table.client[turn])] = result.personal
+        self._ledger = self._program.absorb(self._ledger, result, self._staleness[turn], np.int32(turn))
         self._updates += 1
+        if self._updates % CHECK_EVERY == 0:
+            check_finite(self._ledger, self._program, self._table)
 
     def close(self) -> None:
-        self._state = self._program.close(self._state)
+        self._ledger = self._program.close(self._ledger)
 
     def snapshot(self, time: float) -> Snapshot:
-        reports = jax.device_get(self._reports)
-        means = {name: float(np.mean([report[name] for report in reports])) for name in (reports[0] if reports else ())}
-        self._reports = []
-        params, offer = self._server.read(self._state), self._server.offer(self._state)
+        check_finite(self._ledger, self._program, self._table)
+        count, self._reported = self._updates - self._reported, self._updates
+        means = {name: float(total) / count for name, total in self._ledger.totals.items()}
+        self._ledger = self._ledger._replace(totals={})
+        params, offer = self._server.read(self._ledger.server), self._server.offer(self._ledger.server)
         return Snapshot(time, self._updates, params, offer, dict(self._personal), self._fresh, means)
 
     def _start_some(self) -> None:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
-from idiolect.engines.program import Program, check_finite, training_key
+from idiolect.engines.program import Program, check_finite, open_ledger, training_key
 from idiolect.network.timeline import ARRIVAL, OFFER, Timeline, events, staleness
 
 
@@ -15,19 +15,19 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
     """Fold the protocol over the timeline; the final model of the server, and what stays on the clients."""
     protocol, params = program.algorithm.protocol, program.init(jax.random.key(seed))
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
-    state = protocol.server.init(params, len(clients.participating))
+    ledger = open_ledger(program, params, len(clients.participating))
     personal = {client: program.work.init(params) for client in clients.participating}
     offers = {}
     for event in events(table):
-        client = int(table.client[event.turn])
+        client, number = int(table.client[event.turn]), np.int32(event.turn)
         if event.kind == OFFER:
-            offers[event.turn] = protocol.server.offer(state)
+            offers[event.turn] = protocol.server.offer(ledger.server)
         elif event.kind == ARRIVAL:
             shard, offer = clients.train.shard(client), offers.pop(event.turn)
-            result = program.turn(personal[client], offer, shard, training_key(seed), np.int32(event.turn))
-            check_finite(result, program.algorithm, client, event.turn, event.time)
+            result = program.turn(personal[client], offer, shard, training_key(seed), number)
             personal[client] = result.personal
-            state = program.absorb(state, result.upload, age[event.turn])
+            ledger = program.absorb(ledger, result, age[event.turn], number)
+            check_finite(ledger, program, table)
         else:
-            state = program.close(state)
-    return protocol.server.read(state), personal
+            ledger = program.close(ledger)
+    return protocol.server.read(ledger.server), personal

@@ -59,11 +59,10 @@ def batch_oracle(loss: Loss, shard: Shard, batch_size: int) -> Oracle:
     """Derivatives of the loss on batches of independent draws (with replacement) from the client's rows."""
 
     def at(key: Key) -> Callable[[Params], Scalar]:
-        draw, noise = jax.random.split(key)
         # The bias of the remainder is below size / 2^32, far under anything a batch can show.
-        index = shard.start + (jax.random.bits(draw, (batch_size,)) % shard.size.astype(np.uint32)).astype(np.int32)
+        index = shard.start + (jax.random.bits(key, (batch_size,)) % shard.size.astype(np.uint32)).astype(np.int32)
         batch = jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), shard.rows)
-        return lambda params: loss(params, batch, noise)
+        return lambda params: loss(params, batch, jax.random.fold_in(key, 0))
 
     return Oracle(
         value=lambda params, key: at(key)(params),

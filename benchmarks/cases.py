@@ -1,0 +1,70 @@
+"""What is measured: two models, four objectives, ten local steps; and how much arithmetic that is."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from idiolect.contracts import Batch, Params, Problem, Scalar
+from idiolect.problems.classification import classification
+from idiolect.problems.datasets import Images
+from idiolect.problems.models import Model, cnn, mlp
+from idiolect.problems.partitions import iid
+
+LOCAL_STEPS, STEP_SIZE, INNER_STEP_SIZE, LAMBDA, INNER_STEPS = 10, 0.01, 0.01, 20.0, 5
+BATCH = {"mlp": 50, "cnn": 32}
+SAMPLES, CLIENTS = 18_000, 30
+
+OBJECTIVES: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("plain", {}),
+    "first-order MAML": ("maml", {"step_size": INNER_STEP_SIZE, "derivative": "first_order"}),
+    "exact MAML": ("maml", {"step_size": INNER_STEP_SIZE}),
+    "Moreau, 5 steps": ("moreau", {"lambda": LAMBDA, "iterations": INNER_STEPS}),
+}
+
+# In units of one gradient. A Hessian-vector product differentiates one: its primal, and twice that for the tangent.
+GRADIENTS = {"plain": 1, "first-order MAML": 2, "exact MAML": 5, "Moreau, 5 steps": INNER_STEPS}
+
+
+class Layer(NamedTuple):
+    """A matrix product per sample: positions x inputs x outputs."""
+
+    positions: int
+    inputs: int
+    outputs: int
+
+
+LAYERS = {
+    "mlp": [Layer(1, 784, 80), Layer(1, 80, 60), Layer(1, 60, 10)],
+    "cnn": [Layer(24 * 24, 25, 16), Layer(8 * 8, 25 * 16, 32), Layer(1, 512, 128), Layer(1, 128, 10)],
+}
+
+
+def flops(model: str, objective: str) -> float:
+    """Floating-point operations of a client update, as the textbook counts them: no layer is charged for a trick."""
+    products = [2 * layer.positions * layer.inputs * layer.outputs for layer in LAYERS[model]]
+    gradient = 3 * sum(products) - products[0]  # forward, and back to weights and inputs; pixels need no derivative
+    return GRADIENTS[objective] * gradient * BATCH[model] * LOCAL_STEPS
+
+
+def image_set(samples: int = SAMPLES) -> Images:
+    """Random bytes in the shape of MNIST: speed does not depend on what is in them."""
+    rng = np.random.default_rng(0)
+    return Images(rng.integers(0, 256, (samples, 28, 28, 1), np.uint8), rng.integers(0, 10, samples).astype(np.int32))
+
+
+def network(model: str) -> Model:
+    """784-80-60-10 with ELU, or conv 5x5x16, pool, conv 5x5x32, pool, dense 128, dense 10."""
+    return mlp((28, 28, 1), 10) if model == "mlp" else cnn((28, 28, 1), 10)
+
+
+def loss(model: str, params: Params, batch: Batch) -> Scalar:
+    """The cross-entropy of a batch that is already there."""
+    logits = network(model).apply(params, batch["image"].astype(jnp.float32) / 255, None)
+    return optax.losses.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
+
+
+def problem(model: str, clients: int = CLIENTS, samples: int = SAMPLES) -> Problem:
+    """The model on images dealt evenly."""
+    return classification("random images", image_set(samples), network(model), iid(), clients=clients, seed=0)

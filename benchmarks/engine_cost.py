@@ -1,0 +1,114 @@
+"""What the engine adds to the arithmetic, and whether the cost of an update grows with the number of clients.
+
+The bare loop runs the same objective's local steps on the same threads, on batches that are already drawn and lie one
+after the other in memory: no drawing of samples, no timeline, no server, no bookkeeping. What the simulator takes
+longer is what the engine adds.
+"""
+
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from cases import BATCH, LOCAL_STEPS, OBJECTIVES, STEP_SIZE, loss, problem
+from idiolect import catalog
+from idiolect.contracts import Algorithm, Key, Oracle, Params, Problem, Scalar, Shard
+from idiolect.engines import Workers, prepare, simulate
+from idiolect.engines.workers import compile_for_clients
+from idiolect.learner import learner
+from idiolect.network import Network, draw_timeline
+
+UPDATES, REPEATS = {"mlp": 300, "cnn": 40}, 5
+
+
+def algorithm_for(task: Problem, model: str, objective: str) -> Algorithm:
+    """The asynchronous algorithm with this objective."""
+    name, options = OBJECTIVES[objective]
+    training = {"local_steps": LOCAL_STEPS, "step_size": STEP_SIZE, "batch_size": BATCH[model]}
+    return catalog.algorithm(f"{name}+asynchronous", task, objective=options, **training)
+
+
+def bare(task: Problem, model: str, algorithm: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
+    """Seconds per update of the objective's local steps on ready batches, over the workers."""
+    ready = jax.tree.map(lambda column: column[: 64 * algorithm.batch_size], task.clients.train.rows)
+    whole = Shard(ready, np.int32(0), np.int32(64 * algorithm.batch_size))
+
+    def without_sampling(shard: Shard, batch_size: int) -> Oracle:
+        def value(params: Params, key: Key) -> Scalar:
+            place = (jax.random.key_data(key)[-1] % 64).astype(np.int32) * batch_size  # one of the ready batches
+            batch = jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, place, batch_size), shard.rows)
+            return loss(model, params, batch)
+
+        return Oracle(
+            value=value,
+            gradient=jax.value_and_grad(value),
+            hessian_product=lambda params, vector, key: jax.jvp(
+                jax.grad(lambda point: value(point, key)), (params,), (vector,)
+            )[1],
+        )
+
+    descend = compile_for_clients(learner(task._replace(oracle=without_sampling), algorithm).descend)
+    params, key = task.init(jax.random.key(0)), jax.random.key(1)
+
+    def timed() -> float:
+        began = time.perf_counter()
+        for future in [workers.submit(descend, params, None, whole, key) for _ in range(updates)]:
+            future.result()
+        return (time.perf_counter() - began) / updates
+
+    return timed
+
+
+def engine(task: Problem, algorithm: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
+    """Seconds per update of the simulator on a timeline with about this many updates."""
+    program, everyone = prepare(task, algorithm), task.clients.participating
+    horizon = max(12.0, 8.0 * updates / len(everyone))
+    table = draw_timeline(Network(), everyone, algorithm.protocol.schedule, horizon=horizon, seed=0)
+    order = np.argsort(table.arrived)[:updates]
+    table = type(table)(*(column[np.sort(order)] for column in table))
+
+    def timed() -> float:
+        began = time.perf_counter()
+        end = list(simulate(program, task.clients, table, workers, seed=0, times=[horizon]))[-1]
+        jax.block_until_ready(end.params)
+        return (time.perf_counter() - began) / end.updates
+
+    return timed
+
+
+def interleaved(*runs: Callable[[], float]) -> list[float]:
+    """The best of several timings of each, taken in turn so that all see the same machine."""
+    for run in runs:
+        run()
+    times = [[run() for run in runs] for _ in range(REPEATS)]
+    return np.min(times, axis=0).tolist()
+
+
+def main() -> None:
+    """Print both tables."""
+    print("What the engine adds to the bare arithmetic (sampling, timeline, server, bookkeeping):")
+    with Workers() as workers:
+        for model in BATCH:
+            task = problem(model)
+            for objective in OBJECTIVES:
+                algorithm, updates = algorithm_for(task, model, objective), UPDATES[model]
+                runs = (bare(task, model, algorithm, workers, updates), engine(task, algorithm, workers, updates))
+                alone, whole = interleaved(*runs)
+                print(
+                    f"  {model} {objective:18} {1e3 * alone:8.3f} ms {1e3 * whole:8.3f} ms {whole / alone - 1:+7.1%}",
+                    flush=True,
+                )
+        print("Cost of an update of the MLP against the number of clients (60 samples each):")
+        base = None
+        for clients in (30, 300, 3_000, 10_000):
+            task = problem("mlp", clients, 60 * clients)
+            (cost,) = interleaved(engine(task, algorithm_for(task, "mlp", "plain"), workers, 600))
+            base = base or cost
+            print(
+                f"  {clients:6} clients {1e3 * cost:8.3f} ms per update, {cost / base:.2f} times that of 30", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""A run's folder: what is in it, that the same seed gives the same bytes, and that a run goes on where it stopped."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from idiolect import experiment
+from idiolect.cli import main
+from idiolect.network.timeline import Timeline, read_timeline, write_timeline
+from idiolect.recipe import load_recipe
+from idiolect.runs.folder import RunFolder, next_free, write_atomically
+
+TINY = """
+seeds = [0, 1]
+horizon = 20
+
+[problem]
+name = "quadratics"
+clients = 5
+dimension = 3
+samples = 8
+unseen = 0.2
+
+[network]
+download = { law = "fixed" }
+spread = 0.0
+
+[training]
+local_steps = 2
+step_size = 0.1
+batch_size = 2
+
+[evaluation]
+points = 2
+
+[[algorithms]]
+name = "fedavg"
+
+[[algorithms]]
+name = "moreau+local"
+label = "mine"
+"""
+LABELS, SEEDS = ["fedavg", "mine"], [0, 1]
+CELLS = [f"{label}-seed{seed}" for label in LABELS for seed in SEEDS]
+
+
+def tiny(folder: Path) -> str:
+    (folder / "tiny.toml").write_text(TINY)
+    return str(folder / "tiny.toml")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run, which the tests only read."""
+    folder = tmp_path_factory.mktemp("finished")
+    assert main(["run", tiny(folder), "--out", str(folder / "out")]) == 0
+    return folder / "out"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def without_clocks(value: Any) -> Any:
+    """Plain data without what the wall clock said."""
+    if isinstance(value, dict):
+        return {k: without_clocks(v) for k, v in value.items() if k not in ("seconds", "wall_clock_seconds")}
+    return [without_clocks(inner) for inner in value] if isinstance(value, list) else value
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every file of a run: bytes, or data without clocks where the wall clock is written down."""
+    files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        name: without_clocks(json.loads(path.read_text())) if name.endswith(".json") else path.read_bytes()
+        for name, path in files.items()
+        if name != "pictures.html"  # plotly gives every figure a random name
+    }
+
+
+def test_the_folder_holds_what_it_should_and_nothing_else(finished):
+    expected = {"recipe.toml", "metrics.jsonl", "clients.csv", "summary.json", "pictures.html"}
+    for cell in CELLS:
+        expected |= {f"cells/{cell}.json", f"timelines/{cell}.csv", f"params/{cell}.safetensors"}
+    assert {str(path.relative_to(finished)) for path in finished.rglob("*") if path.is_file()} == expected
+
+
+def test_the_saved_recipe_is_the_recipe(finished, tmp_path):
+    assert load_recipe(str(finished / "recipe.toml")) == load_recipe(tiny(tmp_path))
+
+
+def test_metrics_have_a_line_for_every_evaluation_of_every_cell(finished):
+    metrics = lines(finished / "metrics.jsonl")
+    expected = [(label, seed, time) for label in LABELS for seed in SEEDS for time in (0.0, 10.0, 20.0)]
+    assert [(line["algorithm"], line["seed"], line["time"]) for line in metrics] == expected
+    for line in metrics:
+        assert line["participating"]["0"]["clients"] == 4
+        assert line["unseen"]["own"]["clients"] == 1
+
+
+def test_updates_are_those_that_the_timeline_delivers_by_then(finished):
+    for line in lines(finished / "metrics.jsonl"):
+        table = read_timeline(finished / "timelines" / f"{line['algorithm']}-seed{line['seed']}.csv")
+        assert line["updates"] == (table.delivered & (table.arrived <= line["time"])).sum()
+
+
+def test_clients_have_a_row_in_every_cell_and_the_means_are_those_of_the_metrics(finished):
+    with (finished / "clients.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(CELLS) * 5
+    for line in lines(finished / "metrics.jsonl"):
+        if line["time"] == 20.0:
+            mine = [r for r in rows if (r["algorithm"], r["seed"]) == (line["algorithm"], str(line["seed"]))]
+            assert sorted(int(row["client"]) for row in mine) == [0, 1, 2, 3, 4]
+            scores = [float(row["after_1_steps"]) for row in mine if row["group"] == "participating"]
+            assert line["participating"]["1"]["mean"] == pytest.approx(np.mean(scores))
+
+
+def test_the_summary_is_the_mean_and_the_deviation_over_seeds_at_the_end(finished):
+    summary, metrics = json.loads((finished / "summary.json").read_text()), lines(finished / "metrics.jsonl")
+    assert list(summary["algorithms"]) == LABELS
+    assert (summary["metric"], summary["higher_is_better"], summary["virtual_time"]) == ("loss", False, 20.0)
+    for label, entry in summary["algorithms"].items():
+        ends = [line for line in metrics if line["algorithm"] == label and line["time"] == 20.0]
+        for name, column in (("global", "0"), ("personalized", "1"), ("own", "own")):
+            means = [end["participating"][column]["mean"] for end in ends]
+            assert entry["participating"][name]["mean"] == pytest.approx(np.mean(means))
+            assert entry["participating"][name]["std"] == pytest.approx(np.std(means, ddof=1))
+        assert entry["seeds"] == SEEDS
+        assert "personalized" in entry["unseen"]
+
+
+def test_a_cell_s_timeline_is_the_one_that_its_seed_and_its_schedule_draw(finished, tmp_path):
+    """And so one of the same schedule and seed has the same, whatever it learns."""
+    recipe = load_recipe(tiny(tmp_path), ['algorithms=[{name="per_fedavg"},{name="persa_fl_maml"}]'])
+    for seed in SEEDS:
+        task = experiment.build_problem(recipe, seed)
+        for label, table in zip(LABELS, recipe.algorithms, strict=True):
+            drawn = experiment.build_timeline(recipe, experiment.build_algorithm(recipe, table, task), task, seed)
+            assert write_timeline(drawn) == (finished / "timelines" / f"{label}-seed{seed}.csv").read_text()
+    assert len({path.read_bytes() for path in (finished / "timelines").iterdir()}) == len(CELLS)
+
+
+def test_parameters_can_be_loaded_and_clients_that_keep_something_have_theirs(finished):
+    for cell in CELLS:
+        tensors = load_file(finished / "params" / f"{cell}.safetensors")
+        assert tensors["server"].shape == (3,)
+        assert np.isfinite(tensors["server"]).all()
+        table = read_timeline(finished / "timelines" / f"{cell}.csv")
+        keepers = {f"client{client}" for client in table.client} if cell.startswith("mine") else set()
+        assert set(tensors) == {"server", *keepers}
+
+
+def test_the_pictures_name_every_algorithm_and_need_no_network(finished):
+    page = (finished / "pictures.html").read_text()
+    for label in LABELS:
+        assert f'"{label}"' in page
+    assert '<script src="http' not in page
+    assert "<title>tiny</title>" in page
+
+
+def test_the_same_seeds_give_the_same_bytes(finished, tmp_path):
+    assert main(["run", tiny(tmp_path), "--out", str(tmp_path / "again")]) == 0
+    assert contents(tmp_path / "again") == contents(finished)
+
+
+def test_an_interrupted_run_goes_on_and_ends_with_the_bytes_of_one_that_was_not(
+    finished, tmp_path, monkeypatch, capsys
+):
+    command = ["run", tiny(tmp_path), "--out", str(tmp_path / "out")]
+    add, kept = RunFolder.add, []
+
+    def add_one(self: RunFolder, outcome: experiment.Outcome) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(outcome.label)
+        add(self, outcome)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "add", add_one)
+        assert main(command) == 130
+    assert f"--out {tmp_path / 'out'}" in capsys.readouterr().err
+    first = tmp_path / "out" / "cells" / "fedavg-seed0.json"
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    assert not (tmp_path / "out" / "summary.json").exists()
+    before = first.read_bytes()  # its wall-clock time included
+
+    assert main(command) == 0
+    assert first.read_bytes() == before
+    assert contents(tmp_path / "out") == contents(finished)
+
+
+def test_a_finished_run_is_not_run_again_whether_by_its_recipe_or_by_the_saved_one(finished, monkeypatch, tmp_path):
+    def nothing_to_do(*args: Any, **options: Any) -> None:
+        raise AssertionError("this cell was finished")
+
+    monkeypatch.setattr(experiment, "run_cell", nothing_to_do)
+    before = contents(finished)
+    assert main(["run", tiny(tmp_path), "--out", str(finished)]) == 0
+    assert main(["run", str(finished / "recipe.toml"), "--out", str(finished)]) == 0
+    assert contents(finished) == before
+
+
+def test_a_run_goes_on_in_whatever_order_its_settings_are_given(finished, tmp_path):
+    """The recipes are equal, and so must their texts be."""
+    first, second = (
+        load_recipe(tiny(tmp_path), settings)
+        for settings in (
+            ["problem.noise=0.5", "problem.heterogeneity=2"],
+            ["problem.heterogeneity=2", "problem.noise=0.5"],
+        )
+    )
+    assert first == second
+    RunFolder(tmp_path / "out", first)
+    RunFolder(tmp_path / "out", second)
+
+
+def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
+    before = contents(finished)
+    assert main(["run", tiny(tmp_path), "--out", str(finished), "--set", "horizon=21"]) == 2
+    error = capsys.readouterr().err
+    assert str(finished) in error
+    assert "another recipe" in error
+    assert contents(finished) == before
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, capsys):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("mine")
+    assert main(["run", tiny(tmp_path), "--out", str(tmp_path / "precious")]) == 2
+    assert "is not empty and holds no run" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "precious").rglob("*")] == ["thesis.txt"]
+
+
+def test_next_free_counts_up(tmp_path):
+    names = []
+    for _ in range(3):
+        path = next_free(tmp_path, "demo")
+        names.append(path.name)
+        path.mkdir()
+    assert names == ["demo", "demo-2", "demo-3"]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(source: str, target: Path) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="the disk is gone"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_timelines_in_the_folder_have_every_column(finished):
+    header = (finished / "timelines" / "mine-seed0.csv").read_text().splitlines()[0]
+    assert header == ",".join(Timeline._fields)
