@@ -185,9 +185,9 @@ def test_settings_reach_an_algorithm_by_its_label(full):
     assert (recipe.algorithms[0].training.local_steps, recipe.labels[0]) == (9, "yours")
 
 
-def test_settings_reach_an_algorithm_whose_label_has_a_dot(full):
-    recipe = load_recipe(full, ["algorithms.0.label=r0.5", "algorithms.r0.5.training.local_steps=9"])
-    assert recipe.algorithms[0].training.local_steps == 9
+def test_a_label_with_a_dot_is_refused_because_settings_could_not_reach_it(full):
+    with pytest.raises(UserMistake, match=r"algorithms\.0\.label is 'r0\.5'"):
+        load_recipe(full, ["algorithms.0.label=r0.5"])
 
 
 def test_later_settings_win_and_the_rest_stays_as_it_was(base):
@@ -368,7 +368,7 @@ def test_a_lambda_that_does_not_exceed_the_smoothness_is_refused(name):
 @pytest.mark.parametrize("name", catalog.SYNTHETIC)
 def test_the_options_of_a_synthetic_problem_are_checked_with_the_recipe(name):
     tables = {"problem": {"name": name, "clients": 3}, "algorithms": [{"name": "local"}]}
-    assert parse_recipe(tables).problem.model_extra == {"clients": 3}
+    assert parse_recipe(tables).problem.model_extra["clients"] == 3
     tables["problem"]["cleints"] = 3
     with pytest.raises(UserMistake, match=r"problem\.cleints is not a known key \(did you mean 'clients'\?\)"):
         parse_recipe(tables)

@@ -206,7 +206,7 @@ def test_a_finished_run_is_not_run_again_whether_by_its_recipe_or_by_the_saved_o
     assert contents(finished) == before
 
 
-def test_a_run_goes_on_in_whatever_order_its_settings_are_given(finished, tmp_path):
+def test_a_run_goes_on_in_whatever_order_its_settings_are_given(tmp_path):
     """The recipes are equal, and so must their texts be."""
     first, second = (
         load_recipe(tiny(tmp_path), settings)

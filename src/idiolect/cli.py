@@ -1,6 +1,7 @@
 """The command line: `idiolect list` and `idiolect run`."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
 
     settings = [*options.settings, *_seed_settings(options)]
     if options.timeline is not None:
-        settings.append(f"timeline={str(options.timeline.resolve())!r}")
+        settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
     recipe = load_recipe(options.recipe, settings)
     out = options.out or next_free(Path("runs"), recipe.name)
     try:

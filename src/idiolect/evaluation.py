@@ -7,6 +7,7 @@ the objective itself prescribes (`own`).
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import jax
@@ -62,11 +63,12 @@ def scorer(problem: Problem, program: Program, budget: Budget) -> Scorer:
     def score(personal: PyTree, offer: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
         params = work.model(personal, offer)
         oracle = problem.oracle(adapt, budget.batch_size)
-        adapted, scores, done = params, [], 0
-        for steps in budget.steps:
-            adapted = fine_tune(oracle, adapted, jax.random.fold_in(key, done), steps - done, budget.step_size)
+        # Step k uses the same key whichever other numbers of steps are asked for.
+        keys = jax.random.split(key, max(*budget.steps, 1))
+        adapted, scores = params, []
+        for done, steps in pairwise((0, *budget.steps)):
+            adapted = fine_tune(oracle, adapted, keys[done:steps], budget.step_size)
             scores.append(mean_score(problem.metric, adapted, scored))
-            done = steps
         return jnp.stack([*scores, mean_score(problem.metric, objective.adapt(oracle, params, key), scored)])
 
     return compile_for_clients(score)

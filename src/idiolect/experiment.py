@@ -11,8 +11,9 @@ import numpy as np
 from idiolect import catalog
 from idiolect.contracts import Algorithm, Clients, Metric, Params, Problem, PyTree
 from idiolect.engines import Program, Workers, prepare, simulate
-from idiolect.errors import UserMistake
+from idiolect.errors import Diverged, UserMistake
 from idiolect.evaluation import (
+    OWN,
     Adapter,
     Budget,
     ClientScore,
@@ -104,8 +105,10 @@ def build_timeline(recipe: Recipe, algorithm: Algorithm, problem: Problem, seed:
     schedule, participating = algorithm.protocol.schedule, problem.clients.participating
     if recipe.timeline is None:
         return draw_timeline(recipe.network, participating, schedule, horizon=recipe.horizon, seed=seed)
-    table = read_timeline(Path(recipe.timeline))
-    return check_timeline(table, algorithm, participating)
+    table = check_timeline(read_timeline(Path(recipe.timeline)), algorithm, participating)
+    if table.arrived.max() > recipe.horizon:
+        raise UserMistake(f"horizon is {recipe.horizon:g}, but the timeline goes on until {table.arrived.max():g}")
+    return table
 
 
 def check_timeline(table: Timeline, algorithm: Algorithm, participating: list[int]) -> Timeline:
@@ -164,12 +167,24 @@ def run_cell(
 
     for snapshot in simulate(program, clients, table, workers, seed=seed, times=setting.times, tick=tick):
         scored = evaluate(prepared.score, clients, snapshot, setting.budget, workers, seed=seed)
+        _check_scores(label, scored)
         scores = summarize_clients(scored, metric.higher_is_better)
         score = scores["participating"][setting.headline].mean
         points.append(Point(snapshot.time, snapshot.updates, scores, snapshot.reports))
     seconds = time.perf_counter() - started
     own = partial(own_model, prepared.adapt, clients, snapshot, seed)
     return Outcome(label, seed, metric, points, scored, table, snapshot.params, dict(snapshot.personal), own, seconds)
+
+
+def _check_scores(label: str, scored: list[ClientScore]) -> None:
+    for client in scored:
+        for budget, score in client.scores.items():
+            if not np.isfinite(score):
+                steps = "its own adaptation" if budget == OWN else f"{budget} adaptation steps"
+                raise Diverged(
+                    f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}; "
+                    "a smaller evaluation.step_size may help"
+                )
 
 
 def summarize_clients(scored: list[ClientScore], higher_is_better: bool) -> dict[str, dict[str, Spread]]:
@@ -208,6 +223,17 @@ def run_cells(
                 yield run_cell(cell, problem.clients, table, setting, workers, seed=seed, progress=progress)
 
 
+def check(recipe: Recipe, data_dir: Path | None = None) -> None:
+    """Build everything of the first seed, so that mistakes show before anything is written."""
+    seed = recipe.seeds[0]
+    problem = build_problem(recipe, seed, data_dir)
+    for table in recipe.algorithms:
+        build_timeline(recipe, build_algorithm(recipe, table, problem), problem, seed)
+    split = recipe.evaluation.split
+    if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
+        raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
+
+
 def watch(recipe: Recipe) -> Setting:
     """How the recipe wants its runs watched."""
     table = recipe.evaluation
@@ -217,7 +243,7 @@ def watch(recipe: Recipe) -> Setting:
 
 def headline_column(recipe: Recipe) -> str:
     """Which scores are "the personalized model": after the most steps of the common budget, or after each one's own."""
-    return "own" if recipe.evaluation.headline == "own" else str(recipe.evaluation.steps[-1])
+    return OWN if recipe.evaluation.headline == "own" else str(recipe.evaluation.steps[-1])
 
 
 def describe(recipe: Recipe) -> dict[str, Any]:

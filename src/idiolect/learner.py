@@ -32,10 +32,10 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
     return Learner(descend, gradient, algorithm.local_steps, algorithm.step_size)
 
 
-def fine_tune(oracle: Oracle, params: Params, key: Key, steps: int, step_size: float) -> Params:
-    """Personalize by `steps` plain gradient steps: the budget that every method is given alike."""
+def fine_tune(oracle: Oracle, params: Params, keys: jax.Array, step_size: float) -> Params:
+    """Personalize by a plain gradient step for each key: the budget that every method is given alike."""
 
     def step(params: Params, key: Key) -> tuple[Params, None]:
         return optax.tree.add_scale(params, -step_size, oracle.gradient(params, key)[1]), None
 
-    return jax.lax.scan(step, params, jax.random.split(key, steps))[0] if steps else params
+    return jax.lax.scan(step, params, keys)[0] if len(keys) else params

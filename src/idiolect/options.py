@@ -7,7 +7,7 @@ here imports by name: a name is looked up in a table that the code wrote.
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -41,21 +41,23 @@ def as_written(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def known(names: Iterable[str], what: str, name: str) -> None:
     """Refuse a name that is not in the table, and say which ones are."""
-    choices = list(names)
+    choices, name = list(names), str(name)
     if name not in choices:
         raise UserMistake(f"{what} is '{name}'{_guess(name, choices)}; known are {', '.join(choices)}")
 
 
-def sentence(error: ValidationError, where: str = "", fields: Iterable[str] = ()) -> str:
+def sentence(error: ValidationError, where: str = "", fields: Iterable[str] = (), model: Any = None) -> str:
     """The first complaint of pydantic in one sentence: the field, the value, what would be right."""
     first = error.errors()[0]
     path = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        names = list(fields)
+        names = list(fields) if model is None else _fields_at(model, first["loc"][:-1])
         listed = f"; known are {', '.join(names)}" if names else ""
         return f"{path} is not a known key{_guess(str(first['loc'][-1]), names)}{listed}"
     if first["type"] in ("missing", "missing_argument"):
         return f"{path} is missing"
+    if not first["loc"]:
+        return first["msg"].removeprefix("Value error, ")
     return f"{path} is {first['input']!r}, but {first['msg'][0].lower() + first['msg'][1:]}"
 
 
@@ -73,3 +75,18 @@ def _options_model(factory: Callable[..., Any]) -> type[BaseModel]:
 def _guess(name: str, choices: list[str]) -> str:
     close = difflib.get_close_matches(name, choices, n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _fields_at(table: Any, path: Iterable[str | int]) -> list[str]:
+    """The keys of a table nested in another: of a model, or of a named tuple in one."""
+    for part in path:
+        if isinstance(part, str):
+            table = _innermost(get_type_hints(table)[part])
+    return list(table.model_fields) if hasattr(table, "model_fields") else list(getattr(table, "_fields", ()))
+
+
+def _innermost(hint: Any) -> Any:
+    """The table's type in `Table | None`, `list[Table]` or `Annotated[list[Table], ...]`."""
+    while inner := [argument for argument in get_args(hint) if argument is not type(None)]:
+        hint = inner[0]
+    return hint

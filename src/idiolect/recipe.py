@@ -85,7 +85,7 @@ class AlgorithmTable(_Table):
     """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label."""
 
     name: str
-    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=60)] | None = None
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)] | None = None
     objective: dict[str, Any] = {}
     protocol: dict[str, Any] = {}
     training: OwnTraining = OwnTraining()
@@ -152,9 +152,23 @@ def parse_recipe(tables: dict[str, Any]) -> Recipe:
     try:
         recipe = Recipe.model_validate(tables)
     except ValidationError as error:
-        raise UserMistake(sentence(error, fields=Recipe.model_fields)) from None
-    image_problem(recipe)
-    return recipe.model_copy(update={"algorithms": [_complete(table) for table in recipe.algorithms]})
+        raise UserMistake(sentence(error, model=Recipe)) from None
+    algorithms = [_complete(table) for table in recipe.algorithms]
+    return recipe.model_copy(update={"problem": _complete_problem(recipe), "algorithms": algorithms})
+
+
+def _complete_problem(recipe: Recipe) -> ProblemTable:
+    """The problem with every option written out, defaults included."""
+    images, name = image_problem(recipe), recipe.problem.name
+    if images is None:
+        options = checked(catalog.SYNTHETIC, "problem", name, dict(recipe.problem.model_extra or {}))
+        return ProblemTable(name=name, **as_written(options))
+    parts = {}
+    for field, registry in (("partition", catalog.PARTITIONS), ("model", catalog.MODELS)):
+        choice = getattr(images, field)
+        options = checked(registry, f"problem.{field}", choice["name"], _without_name(choice))
+        parts[field] = _plain({"name": choice["name"], **as_written(options)})
+    return ProblemTable(**{**_plain(images), **parts})
 
 
 def _complete(table: AlgorithmTable) -> AlgorithmTable:
@@ -175,7 +189,7 @@ def image_problem(recipe: Recipe) -> ImageProblem | None:
     try:
         table = ImageProblem.model_validate({"name": name, **options})
     except ValidationError as error:
-        raise UserMistake(sentence(error, "problem", ImageProblem.model_fields)) from None
+        raise UserMistake(sentence(error, "problem", model=ImageProblem)) from None
     for field, registry, choice in (
         ("partition", catalog.PARTITIONS, table.partition),
         ("model", catalog.MODELS, table.model),
@@ -223,6 +237,8 @@ def _apply(tables: dict[str, Any], setting: str) -> None:
 
 def _member(members: list[Any], part: str, setting: str) -> Any:
     """A member of a list of tables, by number or by label or name."""
+    if not all(isinstance(member, dict) for member in members):
+        raise UserMistake(f"setting '{setting}': '{part}' is a value, not a table")
     for number, member in enumerate(members):
         if part in (str(number), member.get("label"), member.get("name")):
             return member

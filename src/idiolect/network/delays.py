@@ -24,7 +24,8 @@ class Delay(NamedTuple):
 class Network(NamedTuple):
     """What the network and the devices do to a turn. The unit of virtual time is yours; a mean download is 1 here.
 
-    Each client's own mean times are the means below times a factor of its own, lognormal with variation `spread`.
+    A client's own mean download, compute and upload are the means below times its pace, lognormal with variation
+    `spread`.
     Unless `upload` is given, uploads follow the download's law times a ratio of the client's own, drawn uniformly from
     `upload_ratio`. Between turns a client idles.
     `dropout` is the chance that a client leaves in the middle of a turn and its work is lost.

@@ -17,6 +17,8 @@ def draw_timeline(
     """The turns of the participating clients that are over by `horizon`, in rounds or not."""
     if not horizon > 0:
         raise UserMistake(f"horizon is {horizon}, but the virtual time of a run must be positive")
+    if not participating:
+        raise UserMistake("participating is empty, but at least one client must take part in training")
     rng = np.random.default_rng(seed)
     devices = Devices(network, len(participating), rng)
     if schedule.rounds:
@@ -64,5 +66,7 @@ def _one_turn_each(
     received = now + turn.download
     computed = received + turn.compute
     arrived = computed + turn.upload
+    if (arrived <= now).any():
+        raise UserMistake("network.download, compute and upload have mean 0 and take no time; a turn must take some")
     rounds = np.full(len(clients), round_number)
     return Timeline(clients, now, received, computed, arrived, turn.delivered, rounds), turn.idle

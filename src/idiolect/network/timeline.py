@@ -72,9 +72,22 @@ def timeline(
     lengths = {name: len(column) for name, column in zip(Timeline._fields, columns, strict=True)}
     if len(set(lengths.values())) != 1:
         raise UserMistake(f"timeline columns have different lengths {lengths}; every turn needs an entry in each")
-    typed: list[np.ndarray] = [np.asarray(column, kind) for column, kind in zip(columns, _TYPES, strict=True)]
+    typed = [_typed(name, column, kind) for name, column, kind in zip(Timeline._fields, columns, _TYPES, strict=True)]
     order = np.lexsort((np.arange(count), typed[1]))
     return _checked(Timeline(*(column[order] for column in typed)))
+
+
+def _typed(name: str, column: Any, kind: Any) -> np.ndarray:
+    """The column in its type, if that loses nothing."""
+    values = np.asarray(column)
+    try:
+        typed: np.ndarray = np.asarray(column, kind)
+    except OverflowError:
+        largest = max(map(abs, column))
+        raise UserMistake(f"timeline column {name} has {largest}, more than {np.dtype(kind)} can hold") from None
+    if np.issubdtype(kind, np.integer) and not np.array_equal(values, typed):
+        raise UserMistake(f"timeline column {name} has {values[values != typed][0]}, which is not a whole number")
+    return typed
 
 
 def events(table: Timeline) -> list[Event]:
@@ -145,20 +158,34 @@ def read_timeline(path: Path) -> Timeline:
             f"timeline {path} has the columns {sorted(map(str, found))}; it needs client, offered and arrived, and may "
             f"have {', '.join(sorted(set(Timeline._fields) - {'client', 'offered', 'arrived'}))}"
         )
-    parsers: tuple[Callable[[str], Any], ...] = (int, float, float, float, float, _flag, int)
-    parse = dict(zip(Timeline._fields, parsers, strict=True))
+    columns: dict[str, list[Any]] = {name: [] for name in found}
+    for number, row in enumerate(rows):
+        for name, column in columns.items():
+            parse, wanted = _PARSERS[name]
+            try:
+                column.append(parse(row[name]))
+            except (TypeError, ValueError, KeyError, AttributeError):
+                raise UserMistake(f"timeline {path}, row {number}: {name} is '{row[name]}', not {wanted}") from None
     try:
-        columns = {name: [parse[name](row[name]) for row in rows] for name in found}
         return timeline(**columns)
-    except (TypeError, ValueError) as reason:
-        raise UserMistake(f"timeline {path}: {reason}") from None
+    except UserMistake as mistake:
+        raise UserMistake(f"timeline {path}: {mistake}") from None
 
 
 def _flag(text: str) -> bool:
-    flags = {"true": True, "false": False, "1": True, "0": False}
-    if text.strip().lower() not in flags:
-        raise UserMistake(f"delivered is '{text}', but must be True or False")
-    return flags[text.strip().lower()]
+    return {"true": True, "false": False, "1": True, "0": False}[text.strip().lower()]
+
+
+_TIME, _NUMBER = (float, "a time"), (int, "a whole number")
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "client": _NUMBER,
+    "offered": _TIME,
+    "received": _TIME,
+    "computed": _TIME,
+    "arrived": _TIME,
+    "delivered": (_flag, "True or False"),
+    "round": _NUMBER,
+}
 
 
 def _checked(table: Timeline) -> Timeline:

@@ -36,12 +36,16 @@ def split_clients(
 
     `data[i]` is a pytree of arrays whose first axis runs over client i's samples.
     """
-    if sum(shares) >= 1:
+    if not data:
+        raise UserMistake("data is empty, but a problem needs at least one client")
+    if sum(shares) >= 1 - 1e-9:
         raise UserMistake(
             f"shares {tuple(shares)} leave nothing to test on: train + adapt + validation must be below 1"
         )
     if not 0 <= unseen < 1:
         raise UserMistake(f"unseen is {unseen}, but the share of clients held out must lie in [0, 1)")
+    if round(unseen * len(data)) == len(data):
+        raise UserMistake(f"unseen is {unseen}, which leaves none of {len(data)} clients to train")
     sizes = [_row_count(client, rows) for client, rows in enumerate(data)]
     lengths = np.array([_cut(client, size, shares) for client, size in enumerate(sizes)])
     shuffled = [_take(rows, rng.permutation(size)) for rows, size in zip(data, sizes, strict=True)]
@@ -69,7 +73,12 @@ def _cut(client: int, size: int, shares: Shares) -> tuple[int, int, int, int]:
     adapt = max(1, round(shares.adapt * size))
     validation = round(shares.validation * size)
     while train + adapt + validation >= size:
-        validation, train = (validation - 1, train) if validation else (validation, train - 1)
+        if validation:
+            validation -= 1
+        elif train >= adapt:
+            train -= 1
+        else:
+            adapt -= 1
     return train, adapt, validation, size - train - adapt - validation
 
 

@@ -74,6 +74,7 @@ def _fetch(source: Source, places: Sequence[Path]) -> list[Path]:
     import pooch
 
     cache = places[-1] / source.layouts[0][0]
+    pooch.get_logger().setLevel("WARNING")
     try:
         for address, checksum in source.downloads.items():
             pooch.retrieve(address, checksum, fname=address.rsplit("/", 1)[1], path=cache)

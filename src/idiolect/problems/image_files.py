@@ -65,7 +65,7 @@ def _batch(name: str, raw: bytes, binary: bool) -> tuple[np.ndarray, np.ndarray]
 
 def _binary_batch(raw: bytes) -> tuple[np.ndarray, np.ndarray]:
     whole = len(raw) // (_CIFAR_ROW + 1)
-    rows = np.frombuffer(raw, np.uint8, whole * (_CIFAR_ROW + 1)).reshape(whole, -1)
+    rows = np.frombuffer(raw, np.uint8, whole * (_CIFAR_ROW + 1)).reshape(whole, _CIFAR_ROW + 1)
     if whole * (_CIFAR_ROW + 1) != len(raw) or not whole:
         return np.zeros(0, np.uint8), rows
     return rows[:, 0], rows[:, 1:]
@@ -86,4 +86,7 @@ def _pickled_batch(name: str, raw: bytes) -> tuple[np.ndarray, np.ndarray]:
     except (ValueError, UnicodeError) as reason:
         raise Corrupt(f"{name} is damaged ({reason})") from None
     whole = len(pixels) // _CIFAR_ROW
-    return np.array(labels or [0], np.uint8), np.frombuffer(pixels[: whole * _CIFAR_ROW], np.uint8).reshape(whole, -1)
+    if labels and not 0 <= min(labels) <= max(labels) <= 9:
+        raise Corrupt(f"{name} is not a CIFAR-10 batch: it has labels beyond 0-9")
+    rows = np.frombuffer(pixels[: whole * _CIFAR_ROW], np.uint8).reshape(whole, _CIFAR_ROW)
+    return np.array(labels or [0], np.uint8), rows

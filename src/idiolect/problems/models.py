@@ -6,10 +6,11 @@ model is scored. Images are rows of pixels in [0, 1], as the data sets give them
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from annotated_types import Ge, Gt, Len, Lt
 
 from idiolect.contracts import Key, Params
 from idiolect.errors import UserMistake
@@ -35,7 +36,7 @@ def mlp(
     shape: Sequence[int],
     classes: int,
     *,
-    hidden: Sequence[int] = (80, 60),
+    hidden: Sequence[Annotated[int, Gt(0)]] = (80, 60),
     activation: Activation = "elu",
 ) -> Model:
     """Dense layers; by default 80-60 with ELU, the network of Per-FedAvg's experiment (Sec. 5)."""
@@ -59,10 +60,10 @@ def cnn(
     shape: Sequence[int],
     classes: int,
     *,
-    channels: Sequence[int] = (16, 32),
-    kernel: int = 5,
-    hidden: Sequence[int] = (128,),
-    dropout: float = 0.0,
+    channels: Annotated[Sequence[Annotated[int, Gt(0)]], Len(1)] = (16, 32),
+    kernel: Annotated[int, Gt(0)] = 5,
+    hidden: Sequence[Annotated[int, Gt(0)]] = (128,),
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
 ) -> Model:
     """Convolutions with 2 x 2 max-pooling, then dense layers with dropout: PersA-FL, Appendix D.
 

@@ -111,6 +111,7 @@ def _spread_classes(known: np.ndarray, clients: int, classes: int, rng: np.rando
 
 def _deal_class(samples: np.ndarray, holders: list[int], appetite: np.ndarray, hands: list[list[np.ndarray]]) -> None:
     shares = appetite[holders] / appetite[holders].sum()
-    cuts = np.floor(np.cumsum(shares)[:-1] * len(samples)).astype(int)
+    # The small number keeps sums like 0.1 + 0.2 from falling just short of a whole sample.
+    cuts = np.floor(np.cumsum(shares)[:-1] * len(samples) + 1e-9).astype(int)
     for client, part in zip(holders, np.split(samples, cuts), strict=True):
         hands[client].append(part)

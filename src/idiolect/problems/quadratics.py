@@ -9,7 +9,7 @@ from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 
 from idiolect.contracts import Batch, Clients, Metric, Params, Problem, Scalar
 from idiolect.errors import UserMistake
@@ -26,7 +26,7 @@ def quadratics(
     smoothness: Annotated[float, Gt(0)] = 2.0,
     heterogeneity: Annotated[float, Ge(0)] = 1.0,
     noise: Annotated[float, Ge(0)] = 0.0,
-    unseen: Annotated[float, Ge(0)] = 0.0,
+    unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
     seed: int = 0,
 ) -> Problem:
     """Clients with random curvatures between `convexity` and `smoothness`, their centres `heterogeneity` around one.

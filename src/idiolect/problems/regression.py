@@ -88,11 +88,17 @@ def logistic_regression(
 
     split = split_clients(data, unseen=unseen, rng=rng)
     # The sigmoid's slope is at most 1/4, so f_i is (lambda_max(A'A / m) / 4 + regularization)-smooth.
-    smoothness = max(np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in inputs) / 4 + regularization
+    smoothness = max(_largest(split, client) for client in split.participating) / 4 + regularization
     metric = Metric("accuracy", accuracy, higher_is_better=True)
     return supervised_problem(
         "logistic_regression", lambda key: jnp.zeros(dimension), loss, metric, split, float(smoothness)
     )
+
+
+def _largest(split: Clients, client: int) -> float:
+    start, size = split.train.starts[client], split.train.sizes[client]
+    a = np.asarray(split.train.rows["a"][start : start + size], np.float64)
+    return float(np.linalg.eigvalsh(a.T @ a / len(a))[-1])
 
 
 def _linear_scores(

@@ -34,7 +34,7 @@ def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
         ),
         (
             _staleness(schedules),
-            "How many versions of the model came between a turn's download and its upload (first seed).",
+            "How many updates (or rounds) came between a turn's download and its upload (first seed).",
         ),
         (
             _who_works(recipe, schedules),
@@ -140,7 +140,7 @@ def _staleness(schedules: dict[str, Timeline]) -> go.Figure:
             opacity=0.75,
         )
     figure.update_layout(barmode="overlay")
-    return _labelled(figure, "Staleness of updates", "versions", "percent of updates")
+    return _labelled(figure, "Staleness of updates", "updates in between", "percent of updates")
 
 
 def _who_works(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
