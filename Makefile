@@ -10,7 +10,7 @@ demo: $(VENV)/.run
 	$(BIN)/idiolect run demo
 
 test: $(VENV)/.test
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow

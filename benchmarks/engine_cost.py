@@ -31,12 +31,13 @@ def algorithm_for(task: Problem, model: str, objective: str) -> Algorithm:
 
 def bare(task: Problem, model: str, algorithm: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
     """Seconds per update of the objective's local steps on ready batches, over the workers."""
-    ready = jax.tree.map(lambda column: column[: 64 * algorithm.batch_size], task.clients.train.rows)
-    whole = Shard(ready, np.int32(0), np.int32(64 * algorithm.batch_size))
+    ready = task.clients.train.rows
+    count = len(ready["label"]) // algorithm.batch_size
+    whole = Shard(ready, np.int32(0), np.int32(count * algorithm.batch_size))
 
     def without_sampling(shard: Shard, batch_size: int) -> Oracle:
         def value(params: Params, key: Key) -> Scalar:
-            place = (jax.random.key_data(key)[-1] % 64).astype(np.int32) * batch_size  # one of the ready batches
+            place = (jax.random.key_data(key)[-1] % count).astype(np.int32) * batch_size  # one of the ready batches
             batch = jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, place, batch_size), shard.rows)
             return loss(model, params, batch)
 

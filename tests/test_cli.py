@@ -9,7 +9,7 @@ import pytest
 from idiolect import catalog
 from idiolect.cli import main
 from idiolect.network import read_timeline
-from idiolect.recipe import builtin_recipes
+from idiolect.recipes import builtin_recipes
 
 ONE = """
 seeds = [0]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from idiolect import catalog
+from idiolect.building import build_algorithm, build_problem
 from idiolect.errors import UserMistake
-from idiolect.experiment import build_algorithm, build_problem
 from idiolect.network import Delay
-from idiolect.recipe import Recipe, builtin_recipes, load_recipe, parse_recipe, write_recipe
+from idiolect.recipes import Recipe, builtin_recipes, load_recipe, parse_recipe, write_recipe
 
 FULL = """
 name = "everything"

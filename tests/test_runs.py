@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from idiolect import experiment
+from idiolect import building, experiment
 from idiolect.cli import main
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
-from idiolect.recipe import load_recipe
+from idiolect.recipes import load_recipe
 from idiolect.runs.folder import RunFolder, next_free, write_atomically
 
 TINY = """
@@ -139,9 +139,9 @@ def test_a_cell_s_timeline_is_the_one_that_its_seed_and_its_schedule_draw(finish
     """And so one of the same schedule and seed has the same, whatever it learns."""
     recipe = load_recipe(tiny(tmp_path), ['algorithms=[{name="per_fedavg"},{name="persa_fl_maml"}]'])
     for seed in SEEDS:
-        task = experiment.build_problem(recipe, seed)
+        task = building.build_problem(recipe, seed)
         for label, table in zip(LABELS, recipe.algorithms, strict=True):
-            drawn = experiment.build_timeline(recipe, experiment.build_algorithm(recipe, table, task), task, seed)
+            drawn = building.build_timeline(recipe, building.build_algorithm(recipe, table, task), task, seed)
             assert write_timeline(drawn) == (finished / "timelines" / f"{label}-seed{seed}.csv").read_text()
     assert len({path.read_bytes() for path in (finished / "timelines").iterdir()}) == len(CELLS)
 

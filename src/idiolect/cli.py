@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(options: argparse.Namespace) -> int:
     from idiolect import catalog
-    from idiolect.recipe import builtin_recipes
+    from idiolect.recipes import builtin_recipes
 
     sections = {
         "algorithms": {name: f"{c.objective} + {c.protocol}: {c.source}" for name, c in catalog.ALGORITHMS.items()},
@@ -63,7 +63,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from idiolect.recipe import load_recipe
+    from idiolect.recipes import load_recipe
     from idiolect.report.terminal import print_summary, progress_bar
     from idiolect.runs import run_recipe
     from idiolect.runs.folder import next_free

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from idiolect import catalog
+from idiolect.building import Setting, check_timeline
 from idiolect.contracts import Problem
 from idiolect.engines import Workers
 from idiolect.evaluation import OWN, Budget
-from idiolect.experiment import Outcome, Setting, check_timeline, prepare_cell, run_cell
+from idiolect.experiment import Outcome, prepare_cell, run_cell
 from idiolect.network import Network, Timeline, draw_timeline
-from idiolect.recipe import load_recipe
+from idiolect.recipes import load_recipe
 
 
 def run(recipe: str = "demo", *settings: str, out: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:

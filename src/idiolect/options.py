@@ -16,9 +16,14 @@ from idiolect.errors import UserMistake
 Registry = Mapping[str, Callable[..., Any]]
 
 
-def make(registry: Registry, what: str, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+def make(registry: Registry, what: str, name: str, options: Mapping[str, Any], *args: Any, **given: Any) -> Any:
     """Call the factory `name` with checked `options`, and with what the caller adds."""
-    return registry[name](**checked(registry, what, name, options), **given)
+    return registry[name](*args, **checked(registry, what, name, options), **given)
+
+
+def choose(registry: Registry, what: str, choice: Mapping[str, Any], *args: Any) -> Any:
+    """The same from one table that holds the name and the options."""
+    return make(registry, what, choice["name"], {key: choice[key] for key in choice if key != "name"}, *args)
 
 
 def checked(registry: Registry, what: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:

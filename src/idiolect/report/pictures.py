@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.experiment import describe, headline_column
+from idiolect.building import describe, headline_column
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, read_timeline, staleness
-from idiolect.recipe import Recipe
+from idiolect.recipes import Recipe
 from idiolect.runs.folder import RunFolder, write_atomically
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; then the same again with other dashes.

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from idiolect.experiment import Progress as State
-from idiolect.recipe import Recipe
+from idiolect.recipes import Recipe
 
 
 @contextmanager

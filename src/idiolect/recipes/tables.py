@@ -1,12 +1,10 @@
-"""An experiment as a TOML file: one problem, one network, one or several algorithms, some seeds.
+"""The tables of a recipe: one problem, one network, one or several algorithms, some seeds.
 
-A recipe is checked as a whole before anything runs, and the checked recipe is saved with the run.
+A recipe is checked as a whole before anything runs: its own keys here, the options of what it names by the factories'
+signatures (`idiolect.options`). A checked recipe has every default written out.
 """
 
-import tomllib
-from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
@@ -15,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from idiolect import catalog
 from idiolect.errors import UserMistake
 from idiolect.network.delays import Network
-from idiolect.options import as_written, checked, known, sentence
+from idiolect.options import Registry, as_written, checked, known, sentence
 from idiolect.problems.clients import Shares
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -63,9 +61,13 @@ class OwnTraining(_Table):
 
 
 class Evaluation(_Table):
-    """`[evaluation]`: how often, after how many adaptation steps, on which part, on how many clients."""
+    """`[evaluation]`: when, after how many adaptation steps, on which part, on how many clients.
+
+    A run is scored at the start and at `points` evenly spaced times, or at the given `times`; always at the end.
+    """
 
     points: Count = 20
+    times: list[Annotated[float, Field(ge=0)]] | None = None
     steps: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0, 1]
     step_size: Positive = 0.01
     batch_size: Count = 32
@@ -106,45 +108,22 @@ class Recipe(_Table):
     algorithms: Annotated[list[AlgorithmTable], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _labels_differ(self) -> "Recipe":
+    def _consistent(self) -> "Recipe":
         labels = self.labels
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
             raise ValueError(f"two algorithms are called '{twice[0]}'; give one a label of its own")
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds {self.seeds} repeat themselves")
+        late = [time for time in self.evaluation.times or [] if time > self.horizon]
+        if late:
+            raise ValueError(f"evaluation.times has {late[0]:g}, but the run ends at horizon {self.horizon:g}")
         return self
 
     @property
     def labels(self) -> list[str]:
         """What each algorithm is called in the results."""
         return [table.label or table.name for table in self.algorithms]
-
-
-def builtin_recipes() -> dict[str, str]:
-    """The recipes that ship with the package: name -> description."""
-    folder = resources.files("idiolect") / "recipes"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8"))["description"] for file in files}
-
-
-def load_recipe(source: str, settings: list[str] | None = None) -> Recipe:
-    """A recipe from a TOML file or a built-in name, with `path.to.key=value` settings applied on top."""
-    if source in builtin_recipes():
-        text, stem = (resources.files("idiolect") / "recipes" / f"{source}.toml").read_text("utf-8"), source
-    else:
-        path = Path(source)
-        if not path.is_file():
-            known(builtin_recipes(), "recipe", source) if path.suffix != ".toml" else _no_file(path)
-        text, stem = path.read_text("utf-8", errors="replace"), path.stem
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserMistake(f"recipe {source} is not TOML: {error}") from None
-    tables.setdefault("name", stem)
-    for setting in settings or []:
-        _apply(tables, setting)
-    return parse_recipe(tables)
 
 
 def parse_recipe(tables: dict[str, Any]) -> Recipe:
@@ -160,15 +139,9 @@ def parse_recipe(tables: dict[str, Any]) -> Recipe:
 def _complete_problem(recipe: Recipe) -> ProblemTable:
     """The problem with every option written out, defaults included."""
     images, name = image_problem(recipe), recipe.problem.name
-    if images is None:
-        options = checked(catalog.SYNTHETIC, "problem", name, dict(recipe.problem.model_extra or {}))
-        return ProblemTable(name=name, **as_written(options))
-    parts = {}
-    for field, registry in (("partition", catalog.PARTITIONS), ("model", catalog.MODELS)):
-        choice = getattr(images, field)
-        options = checked(registry, f"problem.{field}", choice["name"], _without_name(choice))
-        parts[field] = _plain({"name": choice["name"], **as_written(options)})
-    return ProblemTable(**{**_plain(images), **parts})
+    if images is not None:
+        return ProblemTable(**_plain(images))
+    return ProblemTable(name=name, **as_written(checked(catalog.SYNTHETIC, "problem", name, _options(recipe))))
 
 
 def _complete(table: AlgorithmTable) -> AlgorithmTable:
@@ -180,33 +153,35 @@ def _complete(table: AlgorithmTable) -> AlgorithmTable:
 
 
 def image_problem(recipe: Recipe) -> ImageProblem | None:
-    """The checked options of an image problem; None for a synthetic one, whose options are checked too."""
-    name, options = recipe.problem.name, dict(recipe.problem.model_extra or {})
+    """The checked and completed options of an image problem; None for a synthetic one."""
+    name = recipe.problem.name
     known([*catalog.IMAGES, *catalog.SYNTHETIC], "problem.name", name)
     if name in catalog.SYNTHETIC:
-        checked(catalog.SYNTHETIC, "problem", name, options)
         return None
     try:
-        table = ImageProblem.model_validate({"name": name, **options})
+        table = ImageProblem.model_validate({"name": name, **_options(recipe)})
     except ValidationError as error:
         raise UserMistake(sentence(error, "problem", model=ImageProblem)) from None
-    for field, registry, choice in (
-        ("partition", catalog.PARTITIONS, table.partition),
-        ("model", catalog.MODELS, table.model),
-    ):
-        if "name" not in choice:
-            raise UserMistake(f"problem.{field}.name is missing; known are {', '.join(registry)}")
-        checked(registry, f"problem.{field}", choice["name"], _without_name(choice))
-    return table
+    partition = _complete_choice(catalog.PARTITIONS, "problem.partition", table.partition)
+    model = _complete_choice(catalog.MODELS, "problem.model", table.model)
+    return table.model_copy(update={"partition": partition, "model": model})
+
+
+def _complete_choice(registry: Registry, what: str, choice: dict[str, Any]) -> dict[str, Any]:
+    """A `{ name = ..., options }` table with every option written out."""
+    if "name" not in choice:
+        raise UserMistake(f"{what}.name is missing; known are {', '.join(registry)}")
+    options = {key: value for key, value in choice.items() if key != "name"}
+    return {"name": choice["name"], **as_written(checked(registry, what, choice["name"], options))}
+
+
+def _options(recipe: Recipe) -> dict[str, Any]:
+    return dict(recipe.problem.model_extra or {})
 
 
 def write_recipe(recipe: Recipe) -> str:
     """The checked recipe as TOML, which `load_recipe` reads back."""
     return tomli_w.dumps(_plain(recipe))
-
-
-def _without_name(choice: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in choice.items() if key != "name"}
 
 
 def _plain(value: Any) -> Any:
@@ -218,40 +193,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items() if inner is not None}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _apply(tables: dict[str, Any], setting: str) -> None:
-    path, equals, text = setting.partition("=")
-    if not equals or not path.strip():
-        raise UserMistake(f"setting '{setting}' is not of the form path.to.key=value")
-    *parents, last = path.strip().split(".")
-    place: Any = tables
-    for part in parents:
-        place = _member(place, part, setting) if isinstance(place, list) else place.setdefault(part, {})
-        if not isinstance(place, dict | list):
-            raise UserMistake(f"setting '{setting}': '{part}' is a value, not a table")
-    if isinstance(place, list):
-        raise UserMistake(f"setting '{setting}' must go on to a key, such as {path}.label")
-    place[last] = _value(text)
-
-
-def _member(members: list[Any], part: str, setting: str) -> Any:
-    """A member of a list of tables, by number or by label or name."""
-    if not all(isinstance(member, dict) for member in members):
-        raise UserMistake(f"setting '{setting}': '{part}' is a value, not a table")
-    for number, member in enumerate(members):
-        if part in (str(number), member.get("label"), member.get("name")):
-            return member
-    names = ", ".join(member.get("label") or member.get("name", "?") for member in members)
-    raise UserMistake(f"setting '{setting}': there is no '{part}' among {names}")
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text.strip()
-
-
-def _no_file(path: Path) -> None:
-    raise UserMistake(f"recipe {path} does not exist; `idiolect list` names the recipes that are built in")
