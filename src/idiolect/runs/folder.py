@@ -1,0 +1,142 @@
+"""A run's folder on disk: written file by file, each of them atomically, and resumable cell by cell.
+
+A *cell* is one algorithm on one seed. Its results lie in `cells/` as soon as it is finished; everything else
+(`metrics.jsonl`, `clients.csv`, `summary.json`, the pictures) is made from those, so a run that was interrupted goes on
+with the cells it still lacks.
+"""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors.numpy import save
+
+from idiolect.contracts import PyTree
+from idiolect.errors import UserMistake
+from idiolect.experiment import Outcome
+from idiolect.network.timeline import write_timeline
+from idiolect.recipes import Recipe, load_recipe, write_recipe
+
+
+class RunFolder:
+    """Where a run keeps its files."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        self.path = path
+        text = write_recipe(recipe)
+        saved = path / "recipe.toml"
+        try:
+            if saved.is_file():
+                if load_recipe(str(saved)) != recipe:
+                    raise UserMistake(f"--out {path} holds a run of another recipe or with other settings; name a new folder")
+            elif path.exists() and any(path.iterdir()):
+                raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
+            for part in ("cells", "timelines", "params"):
+                (path / part).mkdir(parents=True, exist_ok=True)
+            if not saved.is_file():
+                write_atomically(saved, text.encode())
+        except OSError as reason:
+            raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
+
+    def has(self, label: str, seed: int) -> bool:
+        """Is this cell finished?"""
+        return self._cell(label, seed).is_file()
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep a finished cell: its timeline, its parameters and, last, its results."""
+        name = f"{outcome.label}-seed{outcome.seed}"
+        write_atomically(self.path / "timelines" / f"{name}.csv", write_timeline(outcome.table).encode())
+        write_atomically(self.path / "params" / f"{name}.safetensors", _tensors(outcome))
+        write_atomically(self._cell(outcome.label, outcome.seed), json.dumps(cell_record(outcome)).encode())
+
+    def cells(self, recipe: Recipe) -> list[dict[str, Any]]:
+        """The finished cells, in the recipe's order."""
+        pairs = [(label, seed) for label in recipe.labels for seed in recipe.seeds if self.has(label, seed)]
+        return [json.loads(self._cell(label, seed).read_text("utf-8")) for label, seed in pairs]
+
+    def write_tables(self, cells: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+        """The files people read: a line per evaluation, a row per client, and the summary."""
+        lines = [json.dumps({**head(cell), **point}) + "\n" for cell in cells for point in cell["points"]]
+        write_atomically(self.path / "metrics.jsonl", "".join(lines).encode())
+        text = io.StringIO()
+        rows = [{**head(cell), **_flat(client)} for cell in cells for client in cell["clients"]]
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path / "clients.csv", text.getvalue().encode())
+        write_atomically(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+
+    def _cell(self, label: str, seed: int) -> Path:
+        return self.path / "cells" / f"{label}-seed{seed}.json"
+
+
+def next_free(parent: Path, name: str) -> Path:
+    """`parent/name`, or with the first number that is not taken."""
+    path, number = parent / name, 2
+    while path.exists():
+        path, number = parent / f"{name}-{number}", number + 1
+    return path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def cell_record(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as plain JSON values, without the arrays."""
+    return {
+        "label": outcome.label,
+        "seed": outcome.seed,
+        "metric": outcome.metric.name,
+        "higher_is_better": outcome.metric.higher_is_better,
+        "seconds": outcome.seconds,
+        "points": [
+            {
+                "time": point.time,
+                "updates": point.updates,
+                **{group: {k: s._asdict() for k, s in scores.items()} for group, scores in point.scores.items()},
+                "reports": point.reports,
+            }
+            for point in outcome.points
+        ],
+        "clients": [client._asdict() for client in outcome.clients],
+    }
+
+
+def head(cell: dict[str, Any]) -> dict[str, Any]:
+    """Which cell a line belongs to."""
+    return {"algorithm": cell["label"], "seed": cell["seed"]}
+
+
+def _flat(client: dict[str, Any]) -> dict[str, Any]:
+    scores = {(f"after_{k}_steps" if k != "own" else "own"): value for k, value in client["scores"].items()}
+    return {**{key: client[key] for key in ("client", "group", "samples")}, **scores}
+
+
+def _tensors(outcome: Outcome) -> bytes:
+    tensors = _named("server", outcome.params)
+    for client, state in sorted(outcome.personal.items()):
+        tensors |= _named(f"client{client}", state)
+    return save(tensors)
+
+
+def _named(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}

@@ -1,0 +1,62 @@
+"""What a run came to: per algorithm, over seeds, the numbers at the end of the virtual time."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from idiolect.building import describe, headline_column
+from idiolect.recipes import Recipe
+
+
+_REPORTED = ("idiolect", "jax", "numpy", "optax")
+
+
+def summarize(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """The contents of `summary.json`."""
+    columns = {"global": str(recipe.evaluation.steps[0]), "personalized": headline_column(recipe), "own": "own"}
+    algorithms = {}
+    for label in recipe.labels:
+        mine = [cell for cell in cells if cell["label"] == label]
+        if mine:
+            algorithms[label] = _algorithm(mine, columns)
+    first = cells[0]
+    return {
+        "recipe": recipe.name,
+        "metric": first["metric"],
+        "higher_is_better": first["higher_is_better"],
+        "what": describe(recipe),
+        "virtual_time": recipe.horizon,
+        "algorithms": algorithms,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in _REPORTED}},
+    }
+
+
+def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str, Any]:
+    ends = [cell["points"][-1] for cell in cells]
+    summary: dict[str, Any] = {"seeds": [cell["seed"] for cell in cells]}
+    for group in ("participating", "unseen"):
+        if group in ends[0]:
+            summary[group] = {name: _over_seeds([end[group][column] for end in ends]) for name, column in columns.items()}
+    summary["updates"] = _mean_std([end["updates"] for end in ends])
+    summary["wall_clock_seconds"] = _mean_std([cell["seconds"] for cell in cells])
+    for name in ("residual", "capped"):
+        values = [p["reports"][name] for cell in cells for p in cell["points"] if name in p["reports"]]
+        if values:
+            summary[name] = float(np.mean(values))
+    return summary
+
+
+def _over_seeds(spreads: list[dict[str, float]]) -> dict[str, Any]:
+    return {
+        **_mean_std([spread["mean"] for spread in spreads]),
+        "std_over_clients": float(np.mean([spread["std"] for spread in spreads])),
+        "worst_decile": _mean_std([spread["worst_decile"] for spread in spreads]),
+        "clients": spreads[0]["clients"],
+    }
+
+
+def _mean_std(values: list[float]) -> dict[str, float]:
+    # The sample standard deviation over seeds; with one seed there is none to speak of.
+    return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
