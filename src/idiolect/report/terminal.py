@@ -38,18 +38,12 @@ def progress_bar(recipe: Recipe, metric: str = "score") -> Iterator[Callable[[St
 def print_summary(summary: dict[str, Any], console: Console | None = None) -> None:
     """The headline table: mean and standard deviation over seeds, for every algorithm."""
     console = console or Console()
+    console.width = max(console.width, 100)  # a wide table is better than a folded one
     unseen = any("unseen" in entry for entry in summary["algorithms"].values())
     table = Table(title=f"{summary['recipe']}: {summary['metric']} at virtual time {summary['virtual_time']:g}")
-    table.add_column("algorithm")
-    for name in (
-        "global",
-        "personalized",
-        "worst decile",
-        *(["unseen, personalized"] if unseen else []),
-        "updates",
-        "seconds",
-    ):
-        table.add_column(name, justify="right")
+    table.add_column("algorithm", no_wrap=True)
+    for name in ("global", "personalized", "worst decile", *(["unseen"] if unseen else []), "updates", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
     for label, entry in summary["algorithms"].items():
         mine = entry["participating"]
         row = [_pm(mine["global"]), _pm(mine["personalized"]), _pm(mine["personalized"]["worst_decile"])]
@@ -59,6 +53,8 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console.print(table)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
+    if unseen:
+        console.print("Unseen: the same personalization for clients that took no part in training.")
     console.print(f"Scored on {what['scored_on']}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
 
 

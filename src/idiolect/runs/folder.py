@@ -34,7 +34,9 @@ class RunFolder:
         try:
             if saved.is_file():
                 if load_recipe(str(saved)) != recipe:
-                    raise UserMistake(f"--out {path} holds a run of another recipe or with other settings; name a new folder")
+                    raise UserMistake(
+                        f"--out {path} holds a run of another recipe or with other settings; name a new folder"
+                    )
             elif path.exists() and any(path.iterdir()):
                 raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
             for part in ("cells", "timelines", "params"):

@@ -38,7 +38,9 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
     summary: dict[str, Any] = {"seeds": [cell["seed"] for cell in cells]}
     for group in ("participating", "unseen"):
         if group in ends[0]:
-            summary[group] = {name: _over_seeds([end[group][column] for end in ends]) for name, column in columns.items()}
+            summary[group] = {
+                name: _over_seeds([end[group][column] for end in ends]) for name, column in columns.items()
+            }
     summary["updates"] = _mean_std([end["updates"] for end in ends])
     summary["wall_clock_seconds"] = _mean_std([cell["seconds"] for cell in cells])
     for name in ("residual", "capped"):
