@@ -9,7 +9,6 @@ import numpy as np
 from idiolect.building import describe, headline_column
 from idiolect.recipes import Recipe
 
-
 _REPORTED = ("idiolect", "jax", "numpy", "optax")
 
 
