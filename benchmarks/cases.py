@@ -1,16 +1,11 @@
-"""What is measured: two models, four objectives, ten local steps; and how much arithmetic that is."""
+"""What is measured: two models, four objectives, ten local steps; and how much arithmetic that is.
+
+Nothing here imports JAX or PyTorch, so that neither side's memory counts against the other.
+"""
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-import optax
-
-from idiolect.contracts import Batch, Params, Problem, Scalar
-from idiolect.problems.classification import classification
-from idiolect.problems.datasets import Images
-from idiolect.problems.models import Model, cnn, mlp
-from idiolect.problems.partitions import iid
 
 LOCAL_STEPS, STEP_SIZE, INNER_STEP_SIZE, LAMBDA, INNER_STEPS = 10, 0.01, 0.01, 20.0, 5
 BATCH = {"mlp": 50, "cnn": 32}
@@ -48,23 +43,7 @@ def flops(model: str, objective: str) -> float:
     return GRADIENTS[objective] * gradient * BATCH[model] * LOCAL_STEPS
 
 
-def image_set(samples: int = SAMPLES) -> Images:
-    """Random bytes in the shape of MNIST: speed does not depend on what is in them."""
+def image_set(samples: int = SAMPLES) -> tuple[np.ndarray, np.ndarray]:
+    """Random bytes in the shape of MNIST, and labels: speed does not depend on what is in them."""
     rng = np.random.default_rng(0)
-    return Images(rng.integers(0, 256, (samples, 28, 28, 1), np.uint8), rng.integers(0, 10, samples).astype(np.int32))
-
-
-def network(model: str) -> Model:
-    """784-80-60-10 with ELU, or conv 5x5x16, pool, conv 5x5x32, pool, dense 128, dense 10."""
-    return mlp((28, 28, 1), 10) if model == "mlp" else cnn((28, 28, 1), 10)
-
-
-def loss(model: str, params: Params, batch: Batch) -> Scalar:
-    """The cross-entropy of a batch that is already there."""
-    logits = network(model).apply(params, batch["image"].astype(jnp.float32) / 255, None)
-    return optax.losses.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
-
-
-def problem(model: str, clients: int = CLIENTS, samples: int = SAMPLES) -> Problem:
-    """The model on images dealt evenly."""
-    return classification("random images", image_set(samples), network(model), iid(), clients=clients, seed=0)
+    return rng.integers(0, 256, (samples, 28, 28, 1), np.uint8), rng.integers(0, 10, samples).astype(np.int32)

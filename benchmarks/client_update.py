@@ -13,30 +13,26 @@ import sys
 import time
 from pathlib import Path
 
-from cases import BATCH, LOCAL_STEPS, OBJECTIVES, STEP_SIZE, flops, problem
+from cases import BATCH, LOCAL_STEPS, OBJECTIVES, flops
 
 ROUNDS, BUDGET = 2, 4.0
 
 
 def ours(model: str, objective: str) -> float:
     """Seconds per update of the simulator: sampling, timeline, bookkeeping and all."""
-    import jax
-
-    from idiolect import catalog
     from idiolect.engines import Workers, prepare, simulate
     from idiolect.network import Network, draw_timeline
+    from tasks import algorithm, problem, wait_for
 
     task = problem(model)
-    name, options = OBJECTIVES[objective]
-    training = {"local_steps": LOCAL_STEPS, "step_size": STEP_SIZE, "batch_size": BATCH[model]}
-    algorithm = catalog.algorithm(f"{name}+asynchronous", task, objective=options, **training)
-    program = prepare(task, algorithm)
+    chosen = algorithm(task, model, objective)
+    program = prepare(task, chosen)
 
     def timed(horizon: float) -> tuple[float, int]:
-        table = draw_timeline(Network(), list(range(30)), algorithm.protocol.schedule, horizon=horizon, seed=0)
+        table = draw_timeline(Network(), list(range(30)), chosen.protocol.schedule, horizon=horizon, seed=0)
         began = time.perf_counter()
         (end,) = simulate(program, task.clients, table, workers, seed=0, times=[horizon])
-        jax.block_until_ready(end.params)
+        wait_for(end.params)
         return time.perf_counter() - began, end.updates
 
     with Workers() as workers:

@@ -11,29 +11,22 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from cases import BATCH, LOCAL_STEPS, OBJECTIVES, STEP_SIZE, loss, problem
-from idiolect import catalog
+from cases import BATCH, OBJECTIVES
 from idiolect.contracts import Algorithm, Key, Oracle, Params, Problem, Scalar, Shard
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.workers import compile_for_clients
 from idiolect.learner import learner
 from idiolect.network import Network, draw_timeline
+from tasks import algorithm, loss, problem, wait_for
 
 UPDATES, REPEATS = {"mlp": 300, "cnn": 40}, 5
 
 
-def algorithm_for(task: Problem, model: str, objective: str) -> Algorithm:
-    """The asynchronous algorithm with this objective."""
-    name, options = OBJECTIVES[objective]
-    training = {"local_steps": LOCAL_STEPS, "step_size": STEP_SIZE, "batch_size": BATCH[model]}
-    return catalog.algorithm(f"{name}+asynchronous", task, objective=options, **training)
-
-
-def bare(task: Problem, model: str, algorithm: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
+def bare(task: Problem, model: str, chosen: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
     """Seconds per update of the objective's local steps on ready batches, over the workers."""
     ready = task.clients.train.rows
-    count = len(ready["label"]) // algorithm.batch_size
-    whole = Shard(ready, np.int32(0), np.int32(count * algorithm.batch_size))
+    count = len(ready["label"]) // chosen.batch_size
+    whole = Shard(ready, np.int32(0), np.int32(count * chosen.batch_size))
 
     def without_sampling(shard: Shard, batch_size: int) -> Oracle:
         def value(params: Params, key: Key) -> Scalar:
@@ -49,7 +42,7 @@ def bare(task: Problem, model: str, algorithm: Algorithm, workers: Workers, upda
             )[1],
         )
 
-    descend = compile_for_clients(learner(task._replace(oracle=without_sampling), algorithm).descend)
+    descend = compile_for_clients(learner(task._replace(oracle=without_sampling), chosen).descend)
     params, key = task.init(jax.random.key(0)), jax.random.key(1)
 
     def timed() -> float:
@@ -61,18 +54,18 @@ def bare(task: Problem, model: str, algorithm: Algorithm, workers: Workers, upda
     return timed
 
 
-def engine(task: Problem, algorithm: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
+def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
     """Seconds per update of the simulator on a timeline with about this many updates."""
-    program, everyone = prepare(task, algorithm), task.clients.participating
+    program, everyone = prepare(task, chosen), task.clients.participating
     horizon = max(12.0, 8.0 * updates / len(everyone))
-    table = draw_timeline(Network(), everyone, algorithm.protocol.schedule, horizon=horizon, seed=0)
+    table = draw_timeline(Network(), everyone, chosen.protocol.schedule, horizon=horizon, seed=0)
     order = np.argsort(table.arrived)[:updates]
     table = type(table)(*(column[np.sort(order)] for column in table))
 
     def timed() -> float:
         began = time.perf_counter()
         end = list(simulate(program, task.clients, table, workers, seed=0, times=[horizon]))[-1]
-        jax.block_until_ready(end.params)
+        wait_for(end.params)
         return (time.perf_counter() - began) / end.updates
 
     return timed
@@ -93,8 +86,8 @@ def main() -> None:
         for model in BATCH:
             task = problem(model)
             for objective in OBJECTIVES:
-                algorithm, updates = algorithm_for(task, model, objective), UPDATES[model]
-                runs = (bare(task, model, algorithm, workers, updates), engine(task, algorithm, workers, updates))
+                chosen, updates = algorithm(task, model, objective), UPDATES[model]
+                runs = (bare(task, model, chosen, workers, updates), engine(task, chosen, workers, updates))
                 alone, whole = interleaved(*runs)
                 print(
                     f"  {model} {objective:18} {1e3 * alone:8.3f} ms {1e3 * whole:8.3f} ms {whole / alone - 1:+7.1%}",
@@ -104,7 +97,7 @@ def main() -> None:
         base = None
         for clients in (30, 300, 3_000, 10_000):
             task = problem("mlp", clients, 60 * clients)
-            (cost,) = interleaved(engine(task, algorithm_for(task, "mlp", "plain"), workers, 600))
+            (cost,) = interleaved(engine(task, algorithm(task, "mlp", "plain"), workers, 600))
             base = base or cost
             print(
                 f"  {clients:6} clients {1e3 * cost:8.3f} ms per update, {cost / base:.2f} times that of 30", flush=True
