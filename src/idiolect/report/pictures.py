@@ -15,6 +15,14 @@ from idiolect.runs.folder import RunFolder, write_atomically
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
 _DASHES = ("solid", "dash", "dot")
 
+_PER_CLIENT = "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half."
+_ACTIVITY = (
+    "Clients that download, compute or upload, as a share of all that take part (first seed). "
+    "Turns that would not be over by the end are not begun."
+)
+_STALENESS = "How many updates (or rounds) came between a turn's download and its upload (first seed)."
+_WHO_WORKS = "Each bar is a client's turn, from the offer of the model to the arrival of its update (first seed)."
+
 Cells = list[dict[str, Any]]
 
 
@@ -24,22 +32,10 @@ def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
     schedules = _schedules(recipe, tables)
     figures = [
         (_over_time(recipe, cells), _caption_over_time(recipe, cells)),
-        (
-            _per_client(recipe, cells),
-            "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half.",
-        ),
-        (
-            _activity(recipe, schedules),
-            "Clients that download, compute or upload, as a share of all that take part (first seed).",
-        ),
-        (
-            _staleness(schedules),
-            "How many updates (or rounds) came between a turn's download and its upload (first seed).",
-        ),
-        (
-            _who_works(recipe, schedules),
-            "Each bar is a client's turn, from the offer of the model to the arrival of its update (first seed).",
-        ),
+        (_per_client(recipe, cells), _PER_CLIENT),
+        (_activity(recipe, schedules), _ACTIVITY),
+        (_staleness(schedules), _STALENESS),
+        (_who_works(recipe, schedules), _WHO_WORKS),
     ]
     path = folder.path / "pictures.html"
     write_atomically(path, _page(recipe, figures).encode())
