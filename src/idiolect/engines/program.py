@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from idiolect.contracts import Algorithm, Key, Params, Problem, PyTree, Scalar, Shard, Upload, Work
+from idiolect.contracts import Algorithm, Key, Params, Problem, Protocol, PyTree, Scalar, Shard, Upload, Work
+from idiolect.engines.generator import WRITTEN_OUT
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
 from idiolect.learner import learner
@@ -39,6 +40,7 @@ class Program(NamedTuple):
     """The compiled functions of an algorithm, and the plain ones that need no compiling."""
 
     algorithm: Algorithm
+    protocol: Protocol
     work: Work
     init: Callable[[Key], Params]
     turn: Callable[[PyTree, PyTree, Shard, Key, np.int32], Turn]
@@ -48,8 +50,9 @@ class Program(NamedTuple):
 
 def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     """Compile (on first call) what an engine needs. Only the problem's functions matter here, not its clients."""
-    server = algorithm.protocol.server
-    work = algorithm.protocol.work(learner(problem, algorithm))
+    protocol = algorithm.protocol
+    assert isinstance(protocol, Protocol), f"{algorithm.name} has no server; see idiolect.engines.serverless"
+    server, work = protocol.server, protocol.work(learner(problem, algorithm))
 
     def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
         personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
@@ -66,17 +69,18 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     def close(ledger: Ledger) -> Ledger:
         return ledger._replace(server=server.close(ledger.server))
 
-    return Program(algorithm, work, problem.init, compile_for_clients(turn), jax.jit(absorb), jax.jit(close))
+    turn_, absorb_, close_ = compile_for_clients(turn), jax.jit(absorb), jax.jit(close)
+    return Program(algorithm, protocol, work, problem.init, turn_, absorb_, close_)
 
 
 def open_ledger(program: Program, params: Params, clients: int) -> Ledger:
     """The ledger before the first update."""
-    return Ledger(program.algorithm.protocol.server.init(params, clients), {}, jnp.full(3, -1.0))
+    return Ledger(program.protocol.server.init(params, clients), {}, jnp.full(3, -1.0))
 
 
 def training_key(seed: int) -> Key:
     """The key from which every turn's randomness is folded, by the turn's number."""
-    return jax.random.fold_in(jax.random.key(seed), 1)
+    return jax.random.fold_in(jax.random.key(seed, impl=WRITTEN_OUT), 1)
 
 
 def first_fault(losses: jax.Array, moved: Scalar) -> jax.Array:
