@@ -8,11 +8,13 @@ Everything is a small frozen record of pure functions over pytrees: state goes i
 comes from explicit keys, and every function can be compiled.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
+from annotated_types import Gt
 
 PyTree: TypeAlias = Any
 Params: TypeAlias = PyTree
@@ -116,6 +118,37 @@ class Protocol(NamedTuple):
     schedule: Schedule
 
 
+class Mass(NamedTuple):
+    """Some of what a network of peers shares out: a model times a weight, and the weight."""
+
+    x: PyTree
+    y: Scalar
+
+
+class Message(NamedTuple):
+    """What an agent tells all its out-neighbours when it wakes. The round tells old news from new."""
+
+    content: PyTree
+    round: Scalar
+
+
+class Peer(NamedTuple):
+    """A protocol without a server: what one agent does, as pure functions of its own state.
+
+    A simulator maps them over all agents; a peer on a real network calls the same functions on its own state.
+    What `receive` returns for the messages of one waking is added up and given to `settle`.
+    """
+
+    carries: Literal["sums", "shares", "copies"]  # a newer sum says all that older ones said; a share leaves its sender
+    init: Callable[[Params, Scalar], PyTree]  # (params, out-degree) -> state
+    remember: Callable[[Params, Scalar], PyTree]  # (params, own out-degree) -> what is known of a silent in-neighbour
+    emit: Callable[[PyTree, Params, Scalar], tuple[PyTree, Message]]  # (state, descent, round)
+    receive: Callable[[PyTree, Message], tuple[PyTree, PyTree]]  # (memory of the sender, message) -> memory, gain
+    settle: Callable[[PyTree, PyTree], PyTree]  # (state, sum of gains) -> state
+    holds: Callable[[PyTree], Mass]
+    read: Callable[[PyTree], Params]
+
+
 class Metric(NamedTuple):
     """How a model is scored: `score(params, batch)` is a mean over the batch."""
 
@@ -144,8 +177,21 @@ class Clients(NamedTuple):
         return [client for client in range(self.total) if client not in self.unseen]
 
 
+class Constants(NamedTuple):
+    """What is known of the loss on every single sample (PARS-Push, Assumption 2)."""
+
+    convexity: float  # mu; 0 where it is merely convex, or not convex at all
+    smoothness: float  # L
+    gradient_bound: float = math.inf  # G, where the personal steps go
+    hessian_lipschitz: float = 0.0  # H; 0 on quadratics
+
+
 class Problem(NamedTuple):
-    """Where f_i comes from. `smoothness` is L where it is known, so that advice and refusals can use it."""
+    """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
+
+    `smoothness` is the L of every f_i, `constants` are those of every sample. `optimum` gives the minimiser of the
+    average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
+    """
 
     name: str
     init: Callable[[Key], Params]
@@ -153,6 +199,18 @@ class Problem(NamedTuple):
     metric: Metric
     clients: Clients
     smoothness: float | None = None
+    constants: Constants | None = None
+    optimum: Callable[[str, Mapping[str, Any], int], Params | None] = lambda objective, options, batch_size: None
+
+
+class StepRule(NamedTuple):
+    """The step size theta(t) of round t, as a multiple of an algorithm's step size c.
+
+    `constant`: c. `decreasing`: c / (t + offset). `horizon`: c sqrt(n / T), for n agents and T rounds.
+    """
+
+    name: Literal["constant", "decreasing", "horizon"] = "constant"
+    offset: Annotated[float, Gt(0)] = 1.0
 
 
 class Algorithm(NamedTuple):
@@ -160,7 +218,8 @@ class Algorithm(NamedTuple):
 
     name: str
     objective: Objective
-    protocol: Protocol
+    protocol: Protocol | Peer
     local_steps: int
     step_size: float
     batch_size: int
+    step_rule: StepRule = StepRule()

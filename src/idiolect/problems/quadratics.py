@@ -5,13 +5,15 @@ with the same centre m_i; only the curvature changes. So one formula gives all m
 (sum_i B_i)^-1 sum_i B_i m_i, where B_i is the curvature of the cost in question.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from idiolect.contracts import Batch, Clients, Metric, Params, Problem, Scalar
+from idiolect.contracts import Batch, Clients, Constants, Metric, Params, Problem, Scalar
 from idiolect.errors import UserMistake
 from idiolect.problems.clients import split_clients
 from idiolect.problems.supervised import supervised_problem, with_key
@@ -50,7 +52,18 @@ def quadratics(
 
     metric = Metric("loss", loss, higher_is_better=False)
     split = split_clients(data, unseen=unseen, rng=rng)
-    return supervised_problem("quadratics", lambda key: jnp.zeros(dimension), with_key(loss), metric, split, smoothness)
+    made = supervised_problem("quadratics", lambda key: jnp.zeros(dimension), with_key(loss), metric, split, smoothness)
+    return made._replace(constants=Constants(convexity, smoothness), optimum=partial(_optimum, split))
+
+
+def _optimum(clients: Clients, objective: str, options: Mapping[str, Any], batch_size: int) -> np.ndarray | None:
+    """The minimiser under an objective of the catalog; None where there is no closed form."""
+    matrices, centres = curvatures_and_centres(clients)
+    if objective == "maml" and options["derivative"] != "first_order":
+        matrices = np.stack([maml_curvature(matrix, options["step_size"], options["steps"]) for matrix in matrices])
+    elif objective != "plain":
+        return None
+    return minimiser(matrices, centres)
 
 
 def curvatures_and_centres(clients: Clients) -> tuple[np.ndarray, np.ndarray]:

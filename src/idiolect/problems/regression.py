@@ -5,6 +5,7 @@ perturbation of a common beta, and the per-sample loss (b - a'z)^2 + ||z||^2 / (
 with the label's log-odds a' beta_i.
 """
 
+from functools import partial
 from typing import Annotated
 
 import jax.numpy as jnp
@@ -12,8 +13,9 @@ import numpy as np
 import optax
 from annotated_types import Ge, Gt
 
-from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Scalar
+from idiolect.contracts import Batch, Clients, Constants, Key, Metric, Params, Problem, Scalar
 from idiolect.problems.clients import split_clients
+from idiolect.problems.optima import least_squares_optimum, training_data
 from idiolect.problems.supervised import supervised_problem
 
 
@@ -23,13 +25,18 @@ def linear_regression(
     dimension: Annotated[int, Ge(1)] = 30,
     samples: Annotated[int, Ge(3)] = 500,
     heterogeneity: Annotated[float, Ge(0)] = 0.5,
+    input_spread: Annotated[float, Ge(0)] = 0.0,
     noise: Annotated[float, Ge(0)] = 0.1,
     unseen: Annotated[float, Ge(0)] = 0.0,
     seed: int = 0,
 ) -> Problem:
-    """Regularized least squares on clients whose true coefficients differ by `heterogeneity` (PARS-Push, Sec. 5)."""
+    """Regularized least squares on clients whose true coefficients differ by `heterogeneity` (PARS-Push, Sec. 5).
+
+    The paper does not say how inputs are drawn. Here they are normal, each of a client's features on a scale of its
+    own, exp(`input_spread` * normal); without that spread all costs have about the same minimiser.
+    """
     rng = np.random.default_rng(seed)
-    inputs, scores = _linear_scores(clients, dimension, samples, heterogeneity, rng)
+    inputs, scores = _linear_scores(clients, dimension, samples, heterogeneity, input_spread, rng)
     targets = scores + noise * rng.standard_normal(scores.shape)  # (9)
     data = [{"a": a.astype(np.float32), "b": b.astype(np.float32)} for a, b in zip(inputs, targets, strict=True)]
 
@@ -41,10 +48,13 @@ def linear_regression(
 
     split = split_clients(data, unseen=unseen, rng=rng)
     metric = Metric("squared error", error, higher_is_better=False)
+    ridge, inputs = 1 / clients, np.asarray(split.train.rows["a"])
+    constants = Constants(ridge, 2 * float((inputs**2).sum(1).max()) + ridge)
     smoothness = max(np.linalg.eigvalsh(matrix)[-1] for matrix in least_squares(split, clients)[0])
-    return supervised_problem(
+    made = supervised_problem(
         "linear_regression", lambda key: jnp.zeros(dimension), loss, metric, split, float(smoothness)
     )
+    return made._replace(constants=constants, optimum=partial(least_squares_optimum, training_data(split, ridge)))
 
 
 def least_squares(split: Clients, clients: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +85,7 @@ def logistic_regression(
 ) -> Problem:
     """Two classes, with log-odds linear in the inputs and coefficients that differ between clients."""
     rng = np.random.default_rng(seed)
-    inputs, scores = _linear_scores(clients, dimension, samples, heterogeneity, rng)
+    inputs, scores = _linear_scores(clients, dimension, samples, heterogeneity, 0.0, rng)
     labels = rng.random(scores.shape) < 1 / (1 + np.exp(-3 * scores))
     data = [{"a": a.astype(np.float32), "b": b.astype(np.float32)} for a, b in zip(inputs, labels, strict=True)]
 
@@ -102,9 +112,11 @@ def _largest(split: Clients, client: int) -> float:
 
 
 def _linear_scores(
-    clients: int, dimension: int, samples: int, heterogeneity: float, rng: np.random.Generator
+    clients: int, dimension: int, samples: int, heterogeneity: float, spread: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     common = rng.standard_normal(dimension) / np.sqrt(dimension)
     own = common + heterogeneity * rng.standard_normal((clients, dimension)) / np.sqrt(dimension)
     inputs = rng.standard_normal((clients, samples, dimension))
+    if spread:
+        inputs *= np.exp(spread * rng.standard_normal((clients, 1, dimension)))
     return inputs, np.einsum("nsd,nd->ns", inputs, own)

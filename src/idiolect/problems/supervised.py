@@ -60,7 +60,8 @@ def batch_oracle(loss: Loss, shard: Shard, batch_size: int) -> Oracle:
 
     def at(key: Key) -> Callable[[Params], Scalar]:
         # The bias of the remainder is below size / 2^32, far under anything a batch can show.
-        index = shard.start + (jax.random.bits(key, (batch_size,)) % shard.size.astype(np.uint32)).astype(np.int32)
+        draws = jax.random.bits(key, (batch_size,), np.uint32)
+        index = shard.start + (draws % shard.size.astype(np.uint32)).astype(np.int32)
         batch = jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), shard.rows)
         return lambda params: loss(params, batch, jax.random.fold_in(key, 0))
 
