@@ -29,7 +29,7 @@ def ours(model: str, objective: str) -> float:
     program = prepare(task, chosen)
 
     def timed(horizon: float) -> tuple[float, int]:
-        table = draw_timeline(Network(), list(range(30)), chosen.protocol.schedule, horizon=horizon, seed=0)
+        table = draw_timeline(Network(), list(range(30)), program.protocol.schedule, horizon=horizon, seed=0)
         began = time.perf_counter()
         (end,) = simulate(program, task.clients, table, workers, seed=0, times=[horizon])
         wait_for(end.params)

@@ -58,7 +58,7 @@ def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int) -> 
     """Seconds per update of the simulator on a timeline with about this many updates."""
     program, everyone = prepare(task, chosen), task.clients.participating
     horizon = max(12.0, 8.0 * updates / len(everyone))
-    table = draw_timeline(Network(), everyone, chosen.protocol.schedule, horizon=horizon, seed=0)
+    table = draw_timeline(Network(), everyone, program.protocol.schedule, horizon=horizon, seed=0)
     order = np.argsort(table.arrived)[:updates]
     table = type(table)(*(column[np.sort(order)] for column in table))
 

@@ -89,9 +89,13 @@ class Bench(NamedTuple):
 
     def snapshot(self, personal: dict[int, object] | None = None) -> Snapshot:
         params = self.program.init(jax.random.key(0))
-        server = self.program.algorithm.protocol.server
-        offer = server.offer(server.init(params, 3))
-        return Snapshot(0.0, 0, params, offer, personal or {}, self.program.work.init(params), {})
+        server, work = self.program.protocol.server, self.program.work
+        offer, kept = server.offer(server.init(params, 3)), personal or {}
+
+        def model(client: int) -> object:
+            return work.model(kept.get(client, work.init(params)), offer)
+
+        return Snapshot(0.0, 0, params, model, kept, {})
 
     def run(self, clients: Clients | None = None, snapshot: Snapshot | None = None, **other) -> list[ClientScore]:
         budget, seed = other.pop("budget", self.budget), other.pop("seed", 0)
@@ -108,10 +112,13 @@ def bench(name: str, score=squares) -> Bench:
     if (name, score) not in BENCHES:
         task = made(score)
         program = prepare(task, catalog.algorithm(name, task))
-        BENCHES[name, score] = Bench(
-            task.clients, program, scorer(task, program, STEPS), adapter(task, program, STEPS), STEPS
-        )
+        BENCHES[name, score] = made_bench(task, program)
     return BENCHES[name, score]
+
+
+def made_bench(task: Problem, program: Program) -> Bench:
+    objective = program.algorithm.objective
+    return Bench(task.clients, program, scorer(task, objective, STEPS), adapter(task, objective, STEPS), STEPS)
 
 
 ALGORITHMS = ["fedavg", "local", "persa_fl_maml", "persa_fl_me"]
@@ -164,8 +171,7 @@ def test_after_k_steps_the_model_has_moved_by_exactly_k_gradients():
     """On a loss of constant slope 1 in every direction, whatever the batch."""
     task = problem(lambda key: jnp.zeros(2), lambda w, batch: w.sum(), [{"x": np.zeros((5, 1))}], score=the_parameters)
     program = prepare(task, catalog.algorithm("fedavg", task))
-    score = Bench(task.clients, program, scorer(task, program, STEPS), adapter(task, program, STEPS), STEPS)
-    (client,) = score.run()
+    (client,) = made_bench(task, program).run()
     assert [client.scores[k] for k in ("0", "1", "3")] == pytest.approx([0.0, -0.2, -0.6])  # two directions, size 0.1
 
 

@@ -126,7 +126,8 @@ def test_a_written_recipe_names_every_option_of_its_algorithms_defaults_included
     assert mine["objective"] == {"lambda": 12.0, "accuracy": 0.0, "iterations": 10, "inner_step_size": 0.01}
     assert mine["protocol"] == {"beta": 1.0, "staleness": "hinge", "staleness_a": 0.5, "staleness_b": 4.0}
     assert cell["protocol"]["size"] == 3
-    assert tables["training"] == {"local_steps": 3, "step_size": 0.01, "batch_size": 32}
+    rule = {"name": "constant", "offset": 1.0}
+    assert tables["training"] == {"local_steps": 3, "step_size": 0.01, "batch_size": 32, "step_rule": rule}
 
 
 def test_a_written_recipe_names_every_option_of_its_problem_defaults_included(base, tmp_path):

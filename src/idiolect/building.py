@@ -6,15 +6,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from idiolect import catalog
-from idiolect.contracts import Algorithm, Problem
+from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol
 from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
 from idiolect.network import Timeline, draw_timeline, read_timeline
+from idiolect.network.round_files import read_rounds
+from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import NO_ROUND
+from idiolect.network.topology import Topology
+from idiolect.network.unreliable import draw_rounds
 from idiolect.options import choose, make
 from idiolect.problems.classification import classification
 from idiolect.problems.datasets import load_images
 from idiolect.recipes.tables import AlgorithmTable, Recipe, image_problem
+from idiolect.theory import admissible_step_size
 
 
 class Setting(NamedTuple):
@@ -25,8 +30,8 @@ class Setting(NamedTuple):
     headline: str
 
 
-def check(recipe: Recipe, data_dir: Path | None = None) -> None:
-    """Build everything of the first seed, so that mistakes show before anything is written."""
+def check(recipe: Recipe, data_dir: Path | None = None) -> list[str]:
+    """Build everything of the first seed, so that mistakes show before anything is written; and give advice."""
     seed = recipe.seeds[0]
     problem = build_problem(recipe, seed, data_dir)
     for table in recipe.algorithms:
@@ -34,6 +39,22 @@ def check(recipe: Recipe, data_dir: Path | None = None) -> None:
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
+    return [line for table in recipe.algorithms for line in advice(table, problem)]
+
+
+def advice(table: AlgorithmTable, problem: Problem) -> list[str]:
+    """What theory would warn of, where the problem's constants are known."""
+    cell, known = catalog.cell(table.name), problem.constants
+    options = catalog.objective_options(cell, table.objective)
+    if cell.objective != "maml" or not options["steps"] or known is None:
+        return []
+    bound = admissible_step_size(known, options["steps"])
+    if options["step_size"] <= bound:
+        return []
+    return [
+        f"{table.label or table.name}: objective.step_size is {options['step_size']:g}, above {bound:.3g}, up to which "
+        f"PARS-Push, Lemma 1, keeps the cost after {options['steps']} steps strongly convex on every single sample"
+    ]
 
 
 def build_problem(recipe: Recipe, seed: int, data_dir: Path | None = None) -> Problem:
@@ -60,15 +81,25 @@ def build_problem(recipe: Recipe, seed: int, data_dir: Path | None = None) -> Pr
 
 def build_algorithm(recipe: Recipe, table: AlgorithmTable, problem: Problem) -> Algorithm:
     """One of the recipe's algorithms, with its own training settings over the common ones."""
-    training = {**recipe.training.model_dump(), **table.training.model_dump(exclude_none=True)}
+    training = {**dict(recipe.training), **{key: own for key, own in dict(table.training).items() if own is not None}}
     return catalog.algorithm(
         table.name, problem, objective=table.objective, protocol=table.protocol, label=table.label, **training
     )
 
 
-def build_timeline(recipe: Recipe, algorithm: Algorithm, problem: Problem, seed: int) -> Timeline:
+def build_optimum(recipe: Recipe, table: AlgorithmTable, problem: Problem) -> Params | None:
+    """The minimiser of what an algorithm minimises, where the problem knows it."""
+    cell = catalog.cell(table.name)
+    batch_size = table.training.batch_size or recipe.training.batch_size
+    return problem.optimum(cell.objective, catalog.objective_options(cell, table.objective), batch_size)
+
+
+def build_timeline(recipe: Recipe, algorithm: Algorithm, problem: Problem, seed: int) -> Timeline | Rounds:
     """The recipe's own timeline, or one drawn from its network; alike for all algorithms with the same schedule."""
-    schedule, participating = algorithm.protocol.schedule, problem.clients.participating
+    participating = problem.clients.participating
+    if isinstance(algorithm.protocol, Peer):
+        return _build_rounds(recipe, algorithm, len(participating), seed)
+    schedule = algorithm.protocol.schedule
     if recipe.timeline is None:
         return draw_timeline(recipe.network, participating, schedule, horizon=recipe.horizon, seed=seed)
     table = check_timeline(read_timeline(Path(recipe.timeline)), algorithm, participating)
@@ -77,8 +108,30 @@ def build_timeline(recipe: Recipe, algorithm: Algorithm, problem: Problem, seed:
     return table
 
 
+def _build_rounds(recipe: Recipe, algorithm: Algorithm, agents: int, seed: int) -> Rounds:
+    if recipe.horizon != int(recipe.horizon):
+        raise UserMistake(
+            f"horizon is {recipe.horizon:g}, but {algorithm.name} works in rounds, and needs a whole number"
+        )
+    graph = choose(catalog.TOPOLOGIES, "topology", recipe.topology)(agents, np.random.default_rng([seed, 1]))
+    check_graph(graph, algorithm)
+    if recipe.timeline is not None:
+        return read_rounds(Path(recipe.timeline), graph, int(recipe.horizon))
+    return draw_rounds(recipe.links, graph, int(recipe.horizon), seed)
+
+
+def check_graph(graph: Topology, algorithm: Algorithm) -> None:
+    """Refuse a directed graph where the protocol averages over undirected ones."""
+    if isinstance(algorithm.protocol, Peer) and algorithm.protocol.carries == "copies" and not graph.undirected:
+        raise UserMistake(
+            f"{algorithm.name} averages along links that go both ways, but the topology has links that go one way "
+            "only; choose star, grid, complete, random_regular or a ring that is not directed"
+        )
+
+
 def check_timeline(table: Timeline, algorithm: Algorithm, participating: list[int]) -> Timeline:
     """Refuse a timeline that names other clients, or that has no rounds where the protocol needs them."""
+    assert isinstance(algorithm.protocol, Protocol)
     strangers = sorted(set(table.client.tolist()) - set(participating))
     if strangers:
         raise UserMistake(

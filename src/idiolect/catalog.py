@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Problem
+from idiolect.contracts import Algorithm, Peer, Problem, StepRule
 from idiolect.errors import UserMistake
+from idiolect.network import topology
 from idiolect.options import Registry, checked, known, make
 from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics
-from idiolect.theory import check_lambda
+from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {
     "plain": objectives.plain,
@@ -26,6 +27,9 @@ PROTOCOLS: Registry = {
     "scaffold": protocols.scaffold,
     "asynchronous": protocols.asynchronous,
     "buffered": protocols.buffered,
+    "running_sum": protocols.running_sum,
+    "push_sum": protocols.push_sum,
+    "gossip": protocols.gossip,
 }
 
 MODELS: Registry = {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn}
@@ -46,12 +50,26 @@ SYNTHETIC: Registry = {
 }
 
 
+TOPOLOGIES: Registry = {
+    "erdos_renyi": topology.erdos_renyi,
+    "ring": topology.ring,
+    "exponential": topology.exponential,
+    "star": topology.star,
+    "grid": topology.grid,
+    "complete": topology.complete,
+    "random_regular": topology.random_regular,
+    "edges": topology.edges,
+    "file": topology.file,
+}
+
+
 class Cell(NamedTuple):
-    """Which objective, under which protocol, and who proposed it."""
+    """Which objective, under which protocol, and who proposed it; and where its objective's defaults differ."""
 
     objective: str
     protocol: str
     source: str
+    defaults: Mapping[str, Any] = {}
 
 
 ALGORITHMS = {
@@ -65,6 +83,11 @@ ALGORITHMS = {
     "fedbuff": Cell("plain", "buffered", "Nguyen et al. 2022"),
     "persa_fl_maml": Cell("maml", "asynchronous", "Toghani et al. 2023, option B"),
     "persa_fl_me": Cell("moreau", "asynchronous", "Toghani et al. 2023, option C"),
+    "pars_push": Cell("maml", "running_sum", "Toghani et al. 2022", {"batches": "shared"}),
+    "pars_push_me": Cell("moreau", "running_sum", "PARS-Push with Moreau envelopes"),
+    "rasgp": Cell("plain", "running_sum", "Spiridonoff et al. 2020"),
+    "sgp": Cell("plain", "push_sum", "Assran et al. 2019"),
+    "dpsgd": Cell("plain", "gossip", "Lian et al. 2017"),
 }
 
 
@@ -85,24 +108,44 @@ def algorithm(
     *,
     objective: Mapping[str, Any] | None = None,
     protocol: Mapping[str, Any] | None = None,
-    local_steps: int = 10,
+    local_steps: int | None = None,
     step_size: float = 0.01,
     batch_size: int = 32,
+    step_rule: StepRule = StepRule(),
     label: str | None = None,
 ) -> Algorithm:
-    """An algorithm by name, with its options checked and the combinations that cannot work refused."""
+    """An algorithm by name, with its options checked and the combinations that cannot work refused.
+
+    Unless told otherwise a client takes 10 local steps between a download and its upload, and 1 where agents exchange
+    messages without a server.
+    """
     chosen = cell(name)
-    options = checked(OBJECTIVES, "objective", chosen.objective, objective or {})
+    options = objective_options(chosen, objective or {})
     if "lambda_" in options:
         check_lambda(options["lambda_"], problem.smoothness)
+    if chosen.objective == "maml" and options["steps"]:
+        check_personal_step(options["step_size"], problem.smoothness)
+    combine = make(PROTOCOLS, "protocol", chosen.protocol, protocol or {})
+    serverless = isinstance(combine, Peer)
+    if not serverless and step_rule.name != "constant":
+        raise UserMistake(
+            f"training.step_rule is '{step_rule.name}', but {name} has a server and knows constant steps only"
+        )
+    local_steps = (1 if serverless else 10) if local_steps is None else local_steps
     for field, value in (("local_steps", local_steps), ("step_size", step_size), ("batch_size", batch_size)):
         if not value > 0:
             raise UserMistake(f"training.{field} is {value}, but must be positive")
     return Algorithm(
         label or name,
         OBJECTIVES[chosen.objective](**options),
-        make(PROTOCOLS, "protocol", chosen.protocol, protocol or {}),
+        combine,
         local_steps,
         step_size,
         batch_size,
+        step_rule,
     )
+
+
+def objective_options(chosen: Cell, options: Mapping[str, Any], what: str = "objective") -> dict[str, Any]:
+    """The checked options of a cell's objective, its own defaults included."""
+    return checked(OBJECTIVES, what, chosen.objective, {**chosen.defaults, **options})

@@ -54,6 +54,7 @@ def _list(options: argparse.Namespace) -> int:
         "problems": dict.fromkeys(catalog.IMAGES, "images")
         | {name: _first_sentence(factory) for name, factory in catalog.SYNTHETIC.items()},
         "partitions": {name: _first_sentence(factory) for name, factory in catalog.PARTITIONS.items()},
+        "topologies": {name: _first_sentence(factory) for name, factory in catalog.TOPOLOGIES.items()},
         "models": {name: _first_sentence(factory) for name, factory in catalog.MODELS.items()},
         "recipes": builtin_recipes(),
     }
@@ -88,6 +89,8 @@ def _run(options: argparse.Namespace) -> int:
         )
         return 130
     print_summary(summary)
+    for line in summary["advice"]:
+        print(f"idiolect: note: {line}", file=sys.stderr)
     print(f"Run folder: {out}   summary: {out / 'summary.json'}   pictures: {out / 'pictures.html'}")
     return 0
 

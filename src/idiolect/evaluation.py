@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Clients, Key, Metric, Params, Problem, PyTree, Scalar, Shard
-from idiolect.engines.program import Program
-from idiolect.engines.simulator import Snapshot
+from idiolect.contracts import Clients, Key, Metric, Objective, Params, Problem, Scalar, Shard
+from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
 from idiolect.learner import fine_tune
 
@@ -53,15 +52,13 @@ class Spread(NamedTuple):
     clients: int
 
 
-Scorer = Callable[[PyTree, PyTree, Shard, Shard, Key], jax.Array]
+Scorer = Callable[[Params, Shard, Shard, Key], jax.Array]
 
 
-def scorer(problem: Problem, program: Program, budget: Budget) -> Scorer:
+def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
     """One client's scores under every budget, as one compiled function; only the problem's functions matter here."""
-    work, objective = program.work, program.algorithm.objective
 
-    def score(personal: PyTree, offer: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
-        params = work.model(personal, offer)
+    def score(params: Params, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
         oracle = problem.oracle(adapt, budget.batch_size)
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
@@ -82,9 +79,8 @@ def evaluate(
     chosen = _chosen(clients, scored.sizes, budget, seed)
     key, futures = _adaptation_key(seed), []
     for client, _ in chosen:
-        personal = snapshot.personal.get(client, snapshot.fresh)
         shards = (clients.adapt.shard(client), scored.shard(client))
-        futures.append(workers.submit(score, personal, snapshot.offer, *shards, key))
+        futures.append(workers.submit(score, snapshot.model(client), *shards, key))
     columns, rows = (*map(str, budget.steps), OWN), [np.asarray(future.result(), float) for future in futures]
     return [
         ClientScore(client, group, int(scored.sizes[client]), dict(zip(columns, row.tolist(), strict=True)))
@@ -92,23 +88,21 @@ def evaluate(
     ]
 
 
-Adapter = Callable[[PyTree, PyTree, Shard, Key], Params]
+Adapter = Callable[[Params, Shard, Key], Params]
 
 
-def adapter(problem: Problem, program: Program, budget: Budget) -> Adapter:
+def adapter(problem: Problem, objective: Objective, budget: Budget) -> Adapter:
     """What a client does with the model it receives, as one compiled function."""
 
-    def adapt(personal: PyTree, offer: PyTree, shard: Shard, key: Key) -> Params:
-        params, oracle = program.work.model(personal, offer), problem.oracle(shard, budget.batch_size)
-        return program.algorithm.objective.adapt(oracle, params, key)
+    def adapt(params: Params, shard: Shard, key: Key) -> Params:
+        return objective.adapt(problem.oracle(shard, budget.batch_size), params, key)
 
     return compile_for_clients(adapt)
 
 
 def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Params:
     """The model that a client would use: the one whose scores are called `own`."""
-    personal = snapshot.personal.get(client, snapshot.fresh)
-    return adapt(personal, snapshot.offer, clients.adapt.shard(client), _adaptation_key(seed))
+    return adapt(snapshot.model(client), clients.adapt.shard(client), _adaptation_key(seed))
 
 
 def mean_score(metric: Metric, params: Params, shard: Shard) -> Scalar:

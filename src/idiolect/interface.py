@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from idiolect import catalog
-from idiolect.building import Setting, check_timeline
-from idiolect.contracts import Problem
+from idiolect.building import Setting, check_graph, check_timeline
+from idiolect.contracts import Algorithm, Peer, Problem, Protocol, StepRule
 from idiolect.engines import Workers
+from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
-from idiolect.experiment import Outcome, prepare_cell, run_cell
+from idiolect.experiment import Cell, Outcome, prepare_cell, run_cell
 from idiolect.network import Network, Timeline, draw_timeline
+from idiolect.network.rounds import Rounds
+from idiolect.network.topology import Wire, erdos_renyi
+from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.recipes import load_recipe
 
 
@@ -33,17 +37,24 @@ def learn(
     *,
     objective: Mapping[str, Any] | None = None,
     protocol: Mapping[str, Any] | None = None,
-    local_steps: int = 10,
+    local_steps: int | None = None,
     step_size: float = 0.01,
     batch_size: int = 32,
+    step_rule: StepRule = StepRule(),
     network: Network = Network(),
-    timeline: Timeline | None = None,
+    topology: Wire = erdos_renyi(probability=0.3),
+    links: Links = Links(),
+    timeline: Timeline | Rounds | None = None,
     horizon: float = 200.0,
     points: int = 10,
     budget: Budget = Budget(),
     seed: int = 0,
 ) -> Outcome:
-    """Run one algorithm (a name of the catalog, or `objective+protocol`) on a problem, in virtual time."""
+    """Run one algorithm (a name of the catalog, or `objective+protocol`) on a problem, in virtual time.
+
+    With a server, `network` decides when clients work; without one, `topology` and `links` do, and a round is a unit of
+    time. A `timeline` made by hand takes their place.
+    """
     chosen = catalog.algorithm(
         algorithm,
         problem,
@@ -52,13 +63,45 @@ def learn(
         local_steps=local_steps,
         step_size=step_size,
         batch_size=batch_size,
+        step_rule=step_rule,
     )
-    participating = problem.clients.participating
-    if timeline is None:
-        table = draw_timeline(network, participating, chosen.protocol.schedule, horizon=horizon, seed=seed)
+    table: Timeline | Rounds
+    if isinstance(chosen.protocol, Peer):
+        table = _rounds(timeline, topology, links, len(problem.clients.participating), int(horizon), seed)
+        check_graph(table.graph, chosen)
+        horizon = float(table.length)
     else:
-        table = check_timeline(timeline, chosen, participating)
-        horizon = float(table.arrived.max())
+        table = _turns(timeline, network, chosen, problem, horizon, seed)
+        horizon = horizon if timeline is None else float(table.arrived.max())
+    cell_ = catalog.cell(algorithm)
+    optimum = problem.optimum(cell_.objective, catalog.objective_options(cell_, objective or {}), batch_size)
     setting = Setting(np.linspace(0, horizon, points + 1).tolist(), budget, OWN)
     with Workers() as workers:
-        return run_cell(prepare_cell(problem, chosen, budget), problem.clients, table, setting, workers, seed=seed)
+        cell = Cell(problem.clients, table, seed, optimum)
+        return run_cell(prepare_cell(problem, chosen, budget), cell, setting, workers)
+
+
+def _turns(
+    given: Timeline | Rounds | None, network: Network, algorithm: Algorithm, problem: Problem, horizon: float, seed: int
+) -> Timeline:
+    """The timeline of an algorithm with a server: the given one, or one drawn from the network."""
+    assert isinstance(algorithm.protocol, Protocol)
+    participating = problem.clients.participating
+    if given is None:
+        return draw_timeline(network, participating, algorithm.protocol.schedule, horizon=horizon, seed=seed)
+    if isinstance(given, Rounds):
+        raise UserMistake(f"timeline is a table of rounds between agents, but {algorithm.name} has a server")
+    return check_timeline(given, algorithm, participating)
+
+
+def _rounds(given: Timeline | Rounds | None, wire: Wire, links: Links, agents: int, horizon: int, seed: int) -> Rounds:
+    """The rounds of an algorithm without a server: the given ones, or drawn from the links."""
+    if given is None:
+        return draw_rounds(links, wire(agents, np.random.default_rng([seed, 1])), horizon, seed)
+    if not isinstance(given, Rounds):
+        raise UserMistake(
+            "timeline is a table of turns with a server, but this algorithm has none; make it with rounds()"
+        )
+    if given.graph.agents != agents:
+        raise UserMistake(f"timeline has {given.graph.agents} agents, but {agents} clients take part in training")
+    return given

@@ -4,10 +4,13 @@ M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Algorithm 2, l. 4-13; the sa
 FedProx, Per-FedAvg (Algorithm 1, inner loop over t), pFedMe and SCAFFOLD.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import jax
 import optax
 
-from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, Shard
+from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, Scalar, Shard
 
 
 def learner(problem: Problem, algorithm: Algorithm) -> Learner:
@@ -30,6 +33,26 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
         return jax.lax.scan(step, start, jax.random.split(key, algorithm.local_steps))  # Alg. 2, l. 4-5
 
     return Learner(descend, gradient, algorithm.local_steps, algorithm.step_size)
+
+
+Descent: TypeAlias = Callable[[Params, Shard, Key, Scalar], tuple[Params, Info]]
+
+
+def descent(problem: Problem, algorithm: Algorithm) -> Descent:
+    """What an agent without a server does: the sum of Q steps of a given size, not yet taken, and mean reports."""
+
+    def steps(start: Params, shard: Shard, key: Key, step_size: Scalar) -> tuple[Params, Info]:
+        oracle = problem.oracle(shard, algorithm.batch_size)
+
+        def step(moved: Params, key: Key) -> tuple[Params, Info]:
+            grads, info = algorithm.objective.gradient(oracle, optax.tree.sub(start, moved), start, key)
+            return optax.tree.add_scale(moved, step_size, grads), info
+
+        keys = jax.random.split(key, algorithm.local_steps)
+        moved, info = jax.lax.scan(step, optax.tree.zeros_like(start), keys, unroll=algorithm.local_steps == 1)
+        return moved, {name: values.mean() for name, values in info.items()}
+
+    return steps
 
 
 def fine_tune(oracle: Oracle, params: Params, keys: jax.Array, step_size: float) -> Params:

@@ -1,7 +1,8 @@
 """What folds a protocol over a timeline."""
 
 from idiolect.engines.program import Program, prepare
-from idiolect.engines.simulator import Snapshot, simulate
+from idiolect.engines.simulator import simulate
+from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 
 __all__ = ["Program", "Snapshot", "Workers", "prepare", "simulate"]

@@ -6,32 +6,20 @@ result, does not depend on how many run at once. `idiolect.engines.stepwise` is 
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
 from idiolect.engines.program import Program, Turn, check_finite, open_ledger, training_key
+from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
 
 CHECK_EVERY = 64  # updates between two looks at whether all numbers are still finite
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
-
-
-class Snapshot(NamedTuple):
-    """A run at a moment of virtual time."""
-
-    time: float
-    updates: int  # uploads absorbed so far
-    params: Params  # the server's model
-    offer: PyTree  # what a client would download now
-    personal: Mapping[int, PyTree]  # what stays on the clients, for those that have had a turn
-    fresh: PyTree  # what it is for those that have not
-    reports: dict[str, float]  # means, since the last snapshot, of what clients told of their local steps
 
 
 def simulate(
@@ -69,7 +57,7 @@ class _Fold:
 
     def __init__(self, program: Program, clients: Clients, table: Timeline, workers: Workers, seed: int) -> None:
         self._program, self._clients, self._table, self._workers = program, clients, table, workers
-        protocol, params = program.algorithm.protocol, program.init(jax.random.key(seed))
+        protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server, self._key = protocol.server, training_key(seed)
         self._ledger = open_ledger(program, params, len(clients.participating))
         self._fresh = program.work.init(params)
@@ -104,8 +92,12 @@ class _Fold:
         count, self._reported = self._updates - self._reported, self._updates
         means = {name: float(total) / count for name, total in self._ledger.totals.items()}
         self._ledger = self._ledger._replace(totals={})
-        params, offer = self._server.read(self._ledger.server), self._server.offer(self._ledger.server)
-        return Snapshot(time, self._updates, params, offer, dict(self._personal), self._fresh, means)
+        personal, offer = dict(self._personal), self._server.offer(self._ledger.server)
+
+        def model(client: int) -> Params:
+            return self._program.work.model(personal.get(client, self._fresh), offer)
+
+        return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, means)
 
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:

@@ -13,7 +13,7 @@ from idiolect.network.timeline import ARRIVAL, OFFER, Timeline, events, stalenes
 
 def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: int) -> tuple[Params, dict[int, PyTree]]:
     """Fold the protocol over the timeline; the final model of the server, and what stays on the clients."""
-    protocol, params = program.algorithm.protocol, program.init(jax.random.key(seed))
+    protocol, params = program.protocol, program.init(jax.random.key(seed))
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
     ledger = open_ledger(program, params, len(clients.participating))
     personal = {client: program.work.init(params) for client in clients.participating}

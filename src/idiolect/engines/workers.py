@@ -34,6 +34,10 @@ class Workers:
             future.exception()
         return future
 
+    def run(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Run any function on a thread, whatever it returns."""
+        return self._pool.submit(function, *args)
+
     def __enter__(self) -> "Workers":
         return self
 

@@ -11,8 +11,10 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from idiolect import catalog
+from idiolect.contracts import StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.delays import Network
+from idiolect.network.unreliable import Links
 from idiolect.options import Registry, as_written, checked, known, sentence
 from idiolect.problems.clients import Shares
 
@@ -45,11 +47,15 @@ class ImageProblem(_Table):
 
 
 class Training(_Table):
-    """`[training]`: how a client descends. An algorithm may have its own values for any of these."""
+    """`[training]`: how a client descends. An algorithm may have its own values for any of these.
 
-    local_steps: Count = 10
+    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none.
+    """
+
+    local_steps: Count | None = None
     step_size: Positive = 0.01
     batch_size: Count = 32
+    step_rule: StepRule = StepRule()
 
 
 class OwnTraining(_Table):
@@ -58,6 +64,7 @@ class OwnTraining(_Table):
     local_steps: Count | None = None
     step_size: Positive | None = None
     batch_size: Count | None = None
+    step_rule: StepRule | None = None
 
 
 class Evaluation(_Table):
@@ -94,7 +101,11 @@ class AlgorithmTable(_Table):
 
 
 class Recipe(_Table):
-    """A whole experiment."""
+    """A whole experiment.
+
+    `network` is what algorithms with a server meet, `topology` and `links` what those without one do; for these, a
+    round is one unit of virtual time.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)] = "recipe"
     description: str = ""
@@ -103,6 +114,8 @@ class Recipe(_Table):
     timeline: str | None = None
     problem: ProblemTable = ProblemTable()
     network: Network = Network()
+    topology: dict[str, Any] = {"name": "erdos_renyi", "probability": 0.3}
+    links: Links = Links()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     algorithms: Annotated[list[AlgorithmTable], Field(min_length=1)]
@@ -133,7 +146,10 @@ def parse_recipe(tables: dict[str, Any]) -> Recipe:
     except ValidationError as error:
         raise UserMistake(sentence(error, model=Recipe)) from None
     algorithms = [_complete(table) for table in recipe.algorithms]
-    return recipe.model_copy(update={"problem": _complete_problem(recipe), "algorithms": algorithms})
+    topology = _complete_choice(catalog.TOPOLOGIES, "topology", recipe.topology)
+    return recipe.model_copy(
+        update={"problem": _complete_problem(recipe), "topology": topology, "algorithms": algorithms}
+    )
 
 
 def _complete_problem(recipe: Recipe) -> ProblemTable:
@@ -147,7 +163,7 @@ def _complete_problem(recipe: Recipe) -> ProblemTable:
 def _complete(table: AlgorithmTable) -> AlgorithmTable:
     """The table with every option of its objective and protocol written out, defaults included."""
     chosen = catalog.cell(table.name)
-    objective = checked(catalog.OBJECTIVES, f"{table.name}: objective", chosen.objective, table.objective)
+    objective = catalog.objective_options(chosen, table.objective, f"{table.name}: objective")
     protocol = checked(catalog.PROTOCOLS, f"{table.name}: protocol", chosen.protocol, table.protocol)
     return table.model_copy(update={"objective": as_written(objective), "protocol": as_written(protocol)})
 

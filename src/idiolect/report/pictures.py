@@ -1,21 +1,20 @@
 """The pictures of a run, as one page that needs no network to open."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.building import describe, headline_column
-from idiolect.network.timeline import NO_ROUND, Timeline, active_share, read_timeline, staleness
+from idiolect.network.rounds import Rounds
+from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.recipes import Recipe
+from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
+from idiolect.report.style import labelled, style
 from idiolect.runs.folder import RunFolder, write_atomically
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; then the same again with other dashes.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
-_DASHES = ("solid", "dash", "dot")
-
 _PER_CLIENT = "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half."
+_OVER_STEPS = "The last model after more and more personal steps; mean over participating clients and seeds."
 _ACTIVITY = (
     "Clients that download, compute or upload, as a share of all that take part (first seed). "
     "Turns that would not be over by the end are not begun."
@@ -23,27 +22,31 @@ _ACTIVITY = (
 _STALENESS = "How many updates (or rounds) came between a turn's download and its upload (first seed)."
 _WHO_WORKS = "Each bar is a client's turn, from the offer of the model to the arrival of its update (first seed)."
 
-Cells = list[dict[str, Any]]
-
 
 def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
     """Draw all pictures of a run into `pictures.html`."""
-    tables = {label: _timeline_of(folder, label, recipe.seeds[0]) for label in {cell["label"] for cell in cells}}
-    schedules = _schedules(recipe, tables)
+    done = {cell["label"] for cell in cells}
+    tables = {label: folder.timeline(label, recipe.seeds[0]) for label in recipe.labels if label in done}
+    turns = {label: table for label, table in tables.items() if isinstance(table, Timeline)}
     figures = [
         (_over_time(recipe, cells), _caption_over_time(recipe, cells)),
+        *distance_picture(recipe, cells),
+        *_over_steps(recipe, cells),
         (_per_client(recipe, cells), _PER_CLIENT),
-        (_activity(recipe, schedules), _ACTIVITY),
-        (_staleness(schedules), _STALENESS),
-        (_who_works(recipe, schedules), _WHO_WORKS),
+        *(_server_pictures(recipe, _schedules(recipe, turns)) if turns else []),
+        *peer_pictures(recipe, cells, {k: table for k, table in tables.items() if isinstance(table, Rounds)}),
     ]
     path = folder.path / "pictures.html"
     write_atomically(path, _page(recipe, figures).encode())
     return path
 
 
-def _timeline_of(folder: RunFolder, label: str, seed: int) -> Timeline:
-    return read_timeline(folder.path / "timelines" / f"{label}-seed{seed}.csv")
+def _server_pictures(recipe: Recipe, schedules: dict[str, Timeline]) -> Pictures:
+    return [
+        (_activity(recipe, schedules), _ACTIVITY),
+        (_staleness(schedules), _STALENESS),
+        (_who_works(recipe, schedules), _WHO_WORKS),
+    ]
 
 
 def _schedules(recipe: Recipe, tables: dict[str, Timeline]) -> dict[str, Timeline]:
@@ -58,21 +61,19 @@ def _schedules(recipe: Recipe, tables: dict[str, Timeline]) -> dict[str, Timelin
     return schedules
 
 
-def _style(number: int) -> dict[str, str]:
-    return {"color": _COLOURS[number % len(_COLOURS)], "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
-
-
 def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
     column, figure = headline_column(recipe), go.Figure()
     for number, label in enumerate(recipe.labels):
         mine = [cell for cell in cells if cell["label"] == label]
         if not mine:
             continue
-        times = [point["time"] for point in mine[0]["points"]]
-        curves = np.array([[point["participating"][column]["mean"] for point in cell["points"]] for cell in mine])
+        shortest = min(len(cell["points"]) for cell in mine)  # a run may have ended before its time
+        times = [point["time"] for point in mine[0]["points"][:shortest]]
+        scores = [[point["participating"][column]["mean"] for point in cell["points"][:shortest]] for cell in mine]
+        curves = np.array(scores)
         middle, width = curves.mean(0), curves.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(times))
         band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *(middle - width)[::-1]]}
-        colour = _style(number)["color"]
+        colour = style(number)["color"]
         figure.add_scatter(
             **band,
             fill="toself",
@@ -83,8 +84,8 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
             showlegend=False,
             hoverinfo="skip",
         )
-        figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=_style(number), mode="lines")
-    return _labelled(
+        figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=style(number), mode="lines")
+    return labelled(
         figure,
         "Accuracy over virtual time"
         if cells[0]["metric"] == "accuracy"
@@ -92,6 +93,21 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
         "virtual time",
         cells[0]["metric"],
     )
+
+
+def _over_steps(recipe: Recipe, cells: Cells) -> Pictures:
+    """The score at the end after each number of adaptation steps, if there are enough to make a curve."""
+    steps, figure = recipe.evaluation.steps, go.Figure()
+    if len(steps) < 3:
+        return []
+    for number, label in enumerate(recipe.labels):
+        ends = [cell["points"][-1]["participating"] for cell in cells if cell["label"] == label]
+        if ends:
+            middle = [float(np.mean([end[str(k)]["mean"] for end in ends])) for k in steps]
+            figure.add_scatter(x=steps, y=middle, name=label, line=style(number), mode="lines+markers")
+    metric = cells[0]["metric"]
+    title = f"{metric.capitalize()} after adaptation"
+    return [(labelled(figure, title, "gradient steps on the adaptation part", metric), _OVER_STEPS)]
 
 
 def _per_client(recipe: Recipe, cells: Cells) -> go.Figure:
@@ -110,19 +126,19 @@ def _per_client(recipe: Recipe, cells: Cells) -> go.Figure:
             boxpoints="all",
             jitter=0.5,
             pointpos=0,
-            marker={"size": 3, "color": _style(number)["color"]},
+            marker={"size": 3, "color": style(number)["color"]},
             showlegend=False,
         )
-    return _labelled(figure, f"{cells[0]['metric'].capitalize()} of every client", "", cells[0]["metric"])
+    return labelled(figure, f"{cells[0]['metric'].capitalize()} of every client", "", cells[0]["metric"])
 
 
 def _activity(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
     times, figure = np.linspace(0, recipe.horizon, 400), go.Figure()
     clients = max(len(np.unique(table.client)) for table in schedules.values())
     for number, (name, table) in enumerate(schedules.items()):
-        figure.add_scatter(x=times, y=active_share(table, clients, times), name=name, line=_style(number), mode="lines")
+        figure.add_scatter(x=times, y=active_share(table, clients, times), name=name, line=style(number), mode="lines")
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
-    return _labelled(figure, "Share of active clients", "virtual time", "active clients")
+    return labelled(figure, "Share of active clients", "virtual time", "active clients")
 
 
 def _staleness(schedules: dict[str, Timeline]) -> go.Figure:
@@ -131,12 +147,12 @@ def _staleness(schedules: dict[str, Timeline]) -> go.Figure:
         figure.add_histogram(
             x=staleness(table)[table.delivered],
             name=name,
-            marker_color=_style(number)["color"],
+            marker_color=style(number)["color"],
             histnorm="percent",
             opacity=0.75,
         )
     figure.update_layout(barmode="overlay")
-    return _labelled(figure, "Staleness of updates", "updates in between", "percent of updates")
+    return labelled(figure, "Staleness of updates", "updates in between", "percent of updates")
 
 
 def _who_works(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
@@ -148,24 +164,12 @@ def _who_works(recipe: Recipe, schedules: dict[str, Timeline]) -> go.Figure:
             **span,
             orientation="h",
             name=name,
-            marker_color=_style(number)["color"],
+            marker_color=style(number)["color"],
             opacity=0.7,
             visible=True if number == 0 else "legendonly",
         )
     figure.update_layout(barmode="overlay")
-    return _labelled(figure, "Who works when", "virtual time", "client")
-
-
-def _labelled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
-    return figure.update_layout(
-        title=title,
-        xaxis_title=x,
-        yaxis_title=y,
-        template="plotly_white",
-        height=430,
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
-    )
+    return labelled(figure, "Who works when", "virtual time", "client")
 
 
 def _caption_over_time(recipe: Recipe, cells: Cells) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from idiolect.engines.serverless import LEAK
 from idiolect.experiment import Progress as State
 from idiolect.recipes import Recipe
 
@@ -51,6 +52,8 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
             row.append(_pm(entry["unseen"]["personalized"]))
         table.add_row(label, *row, f"{entry['updates']['mean']:.0f}", f"{entry['wall_clock_seconds']['mean']:.1f}")
     console.print(table)
+    for line in remarks(summary):
+        console.print(line)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
     if unseen:
@@ -58,5 +61,19 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console.print(f"Scored on {what['scored_on']}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
 
 
+def remarks(summary: dict[str, Any]) -> list[str]:
+    """What a table of scores would hide: runs that ended before their time, and mass that leaked."""
+    lines = []
+    for label, entry in summary["algorithms"].items():
+        lines += [
+            f"{label}, seed {seed}, ended before its time: {why}." for seed, why in entry.get("ended", {}).items()
+        ]
+        leaked = entry.get("leaked_share", {"mean": 0.0})["mean"]
+        if abs(leaked) > LEAK and "ended" not in entry:
+            lines.append(f"{label} leaks: {leaked:.2%} of the mass is gone, and its models are not what they seem.")
+    return lines
+
+
 def _pm(value: dict[str, float]) -> str:
-    return f"{value['mean']:.3f} ± {value['std']:.3f}"
+    pattern = ".3f" if abs(value["mean"]) < 1e6 else ".2e"
+    return f"{value['mean']:{pattern}} ± {value['std']:{pattern}}"

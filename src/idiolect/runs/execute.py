@@ -21,13 +21,13 @@ def run_recipe(
     progress: Callable[[Progress], None] = lambda state: None,
 ) -> dict[str, Any]:
     """Run what is missing in `out`, write its tables and pictures, and return the summary."""
-    check(recipe, data_dir)
+    advice = check(recipe, data_dir)
     folder = RunFolder(out, recipe)
     with Workers() as workers:
         for outcome in run_cells(recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress):
             folder.add(outcome)
     cells = folder.cells(recipe)
-    summary = summarize(recipe, cells)
+    summary = {**summarize(recipe, cells), "advice": advice}
     folder.write_tables(cells, summary)
     write_pictures(folder, recipe, cells)
     return summary

@@ -20,7 +20,9 @@ from safetensors.numpy import save
 from idiolect.contracts import PyTree
 from idiolect.errors import UserMistake
 from idiolect.experiment import Outcome
-from idiolect.network.timeline import write_timeline
+from idiolect.network.round_files import load_rounds, write_rounds
+from idiolect.network.rounds import Rounds
+from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import Recipe, load_recipe, write_recipe
 
 
@@ -53,9 +55,20 @@ class RunFolder:
     def add(self, outcome: Outcome) -> None:
         """Keep a finished cell: its timeline, its parameters and, last, its results."""
         name = f"{outcome.label}-seed{outcome.seed}"
-        write_atomically(self.path / "timelines" / f"{name}.csv", write_timeline(outcome.table).encode())
+        write_atomically(*self._timeline(name, outcome.table))
         write_atomically(self.path / "params" / f"{name}.safetensors", _tensors(outcome))
         write_atomically(self._cell(outcome.label, outcome.seed), json.dumps(cell_record(outcome)).encode())
+
+    def timeline(self, label: str, seed: int) -> Timeline | Rounds:
+        """The timeline of a finished cell."""
+        place = self.path / "timelines" / f"{label}-seed{seed}"
+        table = place.with_name(place.name + ".csv")
+        return read_timeline(table) if table.is_file() else load_rounds(place.with_name(place.name + ".npz"))
+
+    def _timeline(self, name: str, table: Timeline | Rounds) -> tuple[Path, bytes]:
+        if isinstance(table, Rounds):
+            return self.path / "timelines" / f"{name}.npz", write_rounds(table)
+        return self.path / "timelines" / f"{name}.csv", write_timeline(table).encode()
 
     def cells(self, recipe: Recipe) -> list[dict[str, Any]]:
         """The finished cells, in the recipe's order."""
@@ -109,6 +122,7 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
         "metric": outcome.metric.name,
         "higher_is_better": outcome.metric.higher_is_better,
         "seconds": outcome.seconds,
+        "ended": outcome.ended,
         "points": [
             {
                 "time": point.time,

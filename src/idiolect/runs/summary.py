@@ -9,6 +9,7 @@ import numpy as np
 from idiolect.building import describe, headline_column
 from idiolect.recipes import Recipe
 
+_AT_THE_END = ("distance_to_optimum", "consensus_gap", "smallest_y")
 _REPORTED = ("idiolect", "jax", "numpy", "optax")
 
 
@@ -46,7 +47,19 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
         values = [p["reports"][name] for cell in cells for p in cell["points"] if name in p["reports"]]
         if values:
             summary[name] = float(np.mean(values))
-    return summary
+    for name in _AT_THE_END:
+        if name in ends[0]["reports"]:
+            summary[name] = _mean_std([end["reports"][name] for end in ends])
+    if "y_leaked" in ends[0]["reports"]:
+        summary["leaked_share"] = _mean_std([_leaked_share(end["reports"]) for end in ends])
+    ended = {str(cell["seed"]): cell["ended"] for cell in cells if cell["ended"]}
+    return {**summary, "ended": ended} if ended else summary
+
+
+def _leaked_share(reports: dict[str, float]) -> float:
+    """The share of the weight y that no agent has, or will ever get."""
+    found = reports["y_with_agents"] + reports["y_under_way"] + reports["y_recoverable"]
+    return reports["y_leaked"] / (found + reports["y_leaked"])
 
 
 def _over_seeds(spreads: list[dict[str, float]]) -> dict[str, Any]:

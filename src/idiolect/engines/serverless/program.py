@@ -1,0 +1,151 @@
+"""The program of a protocol without a server: all agents of a round at once, round after round.
+
+An agent's part is `idiolect.contracts.Peer`, mapped over agents and messages. Several seeds run side by side, as parts
+of one network that are not linked. `idiolect.engines.serverless.stepwise` does the same agent by agent, with nothing
+clever in it.
+
+What agents send lies in a ring of the last rounds, one row a round; a link that delivers an old message reads an old
+row. So memory is linear in agents and links, however much is under way.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from idiolect.contracts import Algorithm, Info, Key, Message, Params, Peer, Problem, PyTree, Scalar, Shard
+from idiolect.engines.serverless.ledger import TakeStock, stock_taker
+from idiolect.engines.serverless.world import State, World
+from idiolect.learner import Descent, descent
+from idiolect.protocols.precision import widest
+
+_SORTED: dict[str, Any] = {"mode": "promise_in_bounds", "indices_are_sorted": True}
+_WRITTEN_OUT = 4  # messages per link and round up to which the loop over them is unrolled
+
+
+class PeerProgram(NamedTuple):
+    """The compiled functions of a serverless algorithm."""
+
+    algorithm: Algorithm
+    peer: Peer
+    init: Callable[[Key], Params]
+    open: Callable[[Params, World, int], State]  # (params of every lane, world, length of the ring)
+    advance: Callable[[State, World, np.int32, np.int32], State]  # (state, world, from round, to round)
+    models: Callable[[State], Params]  # of every agent
+    take_stock: TakeStock
+
+
+def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
+    """Compile (on first call) what the engine needs. Only the problem's functions matter here, not its clients."""
+    peer, descend = algorithm.protocol, descent(problem, algorithm)
+    assert isinstance(peer, Peer)
+    kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
+
+    def models(state: State) -> Params:
+        z = jax.vmap(peer.read)(state.nodes)
+        return jax.tree.map(
+            lambda leaf, kind: leaf.astype(kind), z, kinds
+        )  # agents hold wider floats than they learn in
+
+    def advance(state: State, world: World, start: Scalar, stop: Scalar) -> State:
+        def one_round(t: Scalar, state: State) -> State:
+            return play_round(peer, descend, models(state), world, state, t)
+
+        return jax.lax.fori_loop(start, stop, one_round, state)
+
+    def begin(params: Params, world: World, ring: int) -> State:
+        shard, one = Shard(world.rows, world.starts[0], world.sizes[0]), jax.tree.map(lambda leaf: leaf[0], params)
+        _, info = jax.eval_shape(descend, one, shard, world.keys[0], world.step_sizes[0, 0])
+        return first_state(peer, params, world, ring, list(info))
+
+    return PeerProgram(
+        algorithm,
+        peer,
+        problem.init,
+        jax.jit(begin, static_argnums=2),
+        jax.jit(advance, donate_argnums=0),
+        jax.jit(models),
+        stock_taker(peer),
+    )
+
+
+def first_state(peer: Peer, params: Params, world: World, ring: int, reports: list[str]) -> State:
+    """Every agent with the model of its lane, and nothing said yet."""
+    agents, lanes = len(world.degrees), len(world.keys)
+    start = jax.tree.map(lambda leaf: jnp.repeat(leaf, agents // lanes, axis=0), params)
+    nodes = jax.vmap(peer.init)(start, world.degrees)
+    receivers = jnp.minimum(world.targets, agents - 1)
+    memories = jax.vmap(peer.remember)(_take(start, receivers), world.degrees[receivers])
+    still = optax.tree.zeros_like(widest(start))
+    _, message = jax.eval_shape(jax.vmap(peer.emit, (0, 0, None)), nodes, still, jnp.int32(0))
+    silence = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape), leaf.dtype), message)
+    silence = silence._replace(round=silence.round - 1)
+    totals = {name: widest(jnp.zeros(agents)) for name in reports}
+    lowest = jax.vmap(peer.holds)(nodes).y
+    return State(nodes, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
+
+
+def play_round(peer: Peer, descend: Descent, z: Params, world: World, state: State, t: Scalar) -> State:
+    """PARS-Push, Alg. 1, l. 2-26, for all agents at once; those that sleep stay as they are."""
+    awake, (ring, agents) = world.awake[t], state.spoken.round.shape  # l. 3
+    share = agents // len(world.keys)
+    keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(world.keys).reshape(agents)
+
+    def step(z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar) -> tuple[Params, Info]:
+        return descend(z, Shard(world.rows, start, size), key, step_size)
+
+    steps, info = jax.vmap(step)(z, world.starts, world.sizes, keys, world.step_sizes[t])  # l. 4-11
+    steps = widest(steps)
+    spoke, message = jax.vmap(peer.emit, (0, 0, None))(state.nodes, steps, t)  # l. 11-15
+    nodes = _where(awake, spoke, state.nodes)
+    message = _where(awake, message, jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken))
+    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, message)
+    memories, gain = hear(peer, world, state.memories, spoken, t)  # l. 16-21
+    nodes = _where(awake, jax.vmap(peer.settle)(nodes, gain), nodes)  # l. 22-24
+    return State(
+        nodes,
+        memories,
+        spoken,
+        optax.tree.add(state.descended, _where(awake, steps, 0.0)),
+        {name: total + jnp.where(awake, info[name], 0.0) for name, total in state.totals.items()},
+        jnp.where(awake & ~jnp.isfinite(info["loss"]) & (state.broken < 0), t, state.broken),
+        jnp.minimum(state.lowest, jax.vmap(peer.holds)(nodes).y),
+    )
+
+
+def hear(peer: Peer, world: World, memories: PyTree, spoken: Message, t: Scalar) -> tuple[PyTree, PyTree]:
+    """Take in all messages of round t: the new memories, and what the messages bring to every agent."""
+    ring, agents = spoken.round.shape
+    flat = jax.tree.map(lambda rows: rows.reshape(ring * agents, *rows.shape[2:]), spoken)
+
+    def take_in(memories: PyTree, messages: tuple[jax.Array, jax.Array]) -> tuple[PyTree, PyTree]:
+        link, age = messages
+        said = _take(flat, (t - age) % ring * agents + world.sources[link])
+        changed, gains = jax.vmap(peer.receive)(_take(memories, link), said)
+        memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
+        return memories, jax.tree.map(lambda leaf: _sum_over(leaf, world.targets[link], agents), gains)
+
+    slots = (world.links[t], world.ages[t].astype(jnp.int32))
+    if len(slots[0]) == 1:
+        return take_in(memories, (slots[0][0], slots[1][0]))
+    memories, gains = jax.lax.scan(take_in, memories, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
+    return memories, jax.tree.map(lambda leaf: leaf.sum(0), gains)
+
+
+def _take(tree: PyTree, index: jax.Array) -> PyTree:
+    return jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), tree)
+
+
+def _sum_over(values: jax.Array, targets: jax.Array, agents: int) -> jax.Array:
+    """The sum of the values for each agent; the last target is nobody."""
+    return jnp.zeros((agents + 1, *values.shape[1:]), values.dtype).at[targets].add(values, **_SORTED)[:agents]
+
+
+def _where(mask: jax.Array, new: PyTree, old: PyTree) -> PyTree:
+    def choose(new: jax.Array, old: jax.Array | float) -> jax.Array:
+        return jnp.where(mask.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(choose, new, old) if not isinstance(old, float) else jax.tree.map(lambda n: choose(n, old), new)

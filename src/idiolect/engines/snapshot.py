@@ -1,0 +1,19 @@
+"""What an engine shows of a run when it pauses."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from idiolect.contracts import Params, PyTree
+
+
+class Snapshot(NamedTuple):
+    """A run at a moment of virtual time."""
+
+    time: float
+    updates: int  # uploads absorbed so far; without a server, wakings
+    params: Params  # the server's model; without a server, the agents' average
+    model: Callable[[int], Params]  # the model that a client would start to adapt from
+    personal: Mapping[int, PyTree]  # what stays on the clients, for those that have had a turn
+    reports: dict[str, float]  # means, since the last snapshot, of what clients told; and what the engine measured
+    ended: str = ""  # why the run came to nothing before its time, if it did
+    excused: str = ""  # what would explain it if scores were no numbers
