@@ -133,9 +133,7 @@ def main() -> None:
 
 def few_agents(workers: Workers) -> None:
     """The paper's network, for every number of personal steps."""
-    print(
-        "PARS-Push, microseconds per round and run (d = 30, batch 20): NumPy loop; engine; 6 seeds at once"
-    )
+    print("PARS-Push, microseconds per round and run (d = 30, batch 20): NumPy loop; engine; 6 seeds at once")
     worlds = [world(10, 0.15, 1000, 6000, seed) for seed in range(6)]
     tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
     for steps in range(6):
