@@ -24,6 +24,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/client_update.py
 	$(BIN)/python benchmarks/engine_cost.py
+	$(BIN)/python benchmarks/serverless.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -11,7 +11,7 @@ from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
 from idiolect.network import Timeline, draw_timeline, read_timeline
 from idiolect.network.round_files import read_rounds
-from idiolect.network.rounds import Rounds
+from idiolect.network.rounds import Rounds, check_weights
 from idiolect.network.timeline import NO_ROUND
 from idiolect.network.topology import Topology
 from idiolect.network.unreliable import draw_rounds
@@ -116,8 +116,12 @@ def _build_rounds(recipe: Recipe, algorithm: Algorithm, agents: int, seed: int) 
     graph = choose(catalog.TOPOLOGIES, "topology", recipe.topology)(agents, np.random.default_rng([seed, 1]))
     check_graph(graph, algorithm)
     if recipe.timeline is not None:
-        return read_rounds(Path(recipe.timeline), graph, int(recipe.horizon))
-    return draw_rounds(recipe.links, graph, int(recipe.horizon), seed)
+        table = read_rounds(Path(recipe.timeline), graph, int(recipe.horizon))
+    else:
+        table = draw_rounds(recipe.links, graph, int(recipe.horizon), seed)
+    if recipe.timeline is not None or "unbounded" in recipe.links:
+        check_weights(table)  # within bounds weights keep their distance from zero
+    return table
 
 
 def check_graph(graph: Topology, algorithm: Algorithm) -> None:

@@ -14,6 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake and a diverging run end with one sentence and exit code 2."""
     options = _parser().parse_args(arguments)
     try:
+        _remember_compiled_programs()
         code: int = options.command(options)
         sys.stdout.flush()
         return code
@@ -41,6 +42,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
     return parser
+
+
+def _remember_compiled_programs() -> None:
+    """Keep what is compiled for later runs, unless the user has said where JAX is to keep it, or that it is not to."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or "JAX_ENABLE_COMPILATION_CACHE" in os.environ:
+        return
+    import jax
+    import pooch
+
+    jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("idiolect") / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from idiolect.errors import UserMistake
 from idiolect.network.topology import Topology
 
 NOTHING = -1
+SMALLEST_WEIGHT = 1e-12  # below it x / y is noise
 
 
 class Rounds(NamedTuple):
@@ -122,6 +123,28 @@ def accumulated(theta: np.ndarray, awake: np.ndarray) -> np.ndarray:
     before = np.vstack([np.zeros((1, awake.shape[1]), int), np.maximum.accumulate(stamps)[:-1]])  # kappa_i + 1
     total = np.append(0.0, np.cumsum(theta))
     return np.where(awake, total[1:, None] - total[before], 0.0)
+
+
+def check_weights(table: Rounds) -> None:
+    """Refuse rounds in which an agent's weight y would vanish under running sums; learning has no part in that.
+
+    PARS-Push, Alg. 1, l. 13-14 and 23, for y alone: an agent that wakes and sends but does not hear gives all away.
+    """
+    graph, when = table.graph, ages(table, newest_only=True)[:, 0]
+    y, sent = np.ones(graph.agents), np.zeros((table.length + 1, graph.agents))  # y, phi after each round
+    heard = np.zeros(graph.links)  # rho
+    for t, awake in enumerate(table.awake):
+        y = np.where(awake, y / (graph.out_degrees + 1), y)
+        sent[t + 1] = sent[t] + np.where(awake, y, 0)
+        link = np.flatnonzero(when[t] >= 0)
+        news = sent[t + 1 - when[t, link], graph.sources[link]]
+        np.add.at(y, graph.targets[link], np.maximum(news - heard[link], 0))
+        heard[link] = np.maximum(news, heard[link])
+        if y.min() < SMALLEST_WEIGHT:
+            raise UserMistake(
+                f"agent {y.argmin()}'s weight y falls to {y.min():.3g} in round {t} and would reach zero: it wakes and "
+                "sends, but hears from nobody"
+            )
 
 
 def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:

@@ -32,7 +32,7 @@ def peer_pictures(recipe: Recipe, cells: Cells, tables: dict[str, Rounds]) -> Pi
             _over_rounds(recipe, mine, "consensus_gap", "Consensus gap", "distance from the average"),
             f"How far agents are from their average: the root mean square distance. {spread}",
         ),
-        *((_mass(label, mine), _MASS_CAPTION.format(label=label)) for label in tables if _has_mass(label, mine)),
+        *((_mass(label, mine), _MASS_CAPTION.format(label=label)) for label in _with_ledgers_of_their_own(mine)),
         (
             _graph(next(iter(tables.values()))),
             "Who sends to whom (first seed). The darker a link, the more of what is sent over it never arrives; "
@@ -51,8 +51,8 @@ def distance_picture(recipe: Recipe, cells: Cells) -> Pictures:
 
 
 _MASS_CAPTION = (
-    "{label}, first seed: the weights y add up to the number of agents, wherever they are. What has leaked cannot come "
-    "back, and the average of the models with it."
+    "{label}, and whatever else has its protocol, first seed: the weights y add up to the number of agents, wherever they "
+    "are. What has leaked cannot come back, and the average of the models with it."
 )
 
 
@@ -72,10 +72,14 @@ def _over_rounds(recipe: Recipe, cells: Cells, report: str, title: str, y: str) 
     return labelled(figure, f"{title} over virtual time", "virtual time", y)
 
 
-def _has_mass(label: str, cells: Cells) -> bool:
-    """Whether mass is ever anywhere but with the agents."""
-    points = [point for cell in cells if cell["label"] == label for point in cell["points"]]
-    return any(abs(point["reports"][name]) > 1e-9 for point in points for name in list(_MASS)[1:])
+def _with_ledgers_of_their_own(cells: Cells) -> list[str]:
+    """The algorithms whose mass moves, one for each way it does: weights do not depend on what is minimised."""
+    found: dict[str, str] = {}
+    for cell in cells:
+        ledger = [[round(point["reports"][name], 9) for name in _MASS] for point in cell["points"]]
+        if cell["seed"] == cells[0]["seed"] and any(any(row[1:]) for row in ledger):
+            found.setdefault(str(ledger), cell["label"])
+    return list(found.values())
 
 
 def _mass(label: str, cells: Cells) -> go.Figure:

@@ -72,7 +72,8 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
         scores = [[point["participating"][column]["mean"] for point in cell["points"][:shortest]] for cell in mine]
         curves = np.array(scores)
         middle, width = curves.mean(0), curves.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(times))
-        band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *(middle - width)[::-1]]}
+        low = np.maximum(middle - width, curves.min(0))  # a band below all curves would not show on a log scale
+        band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *low[::-1]]}
         colour = style(number)["color"]
         figure.add_scatter(
             **band,
@@ -85,14 +86,10 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
             hoverinfo="skip",
         )
         figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=style(number), mode="lines")
-    return labelled(
-        figure,
-        "Accuracy over virtual time"
-        if cells[0]["metric"] == "accuracy"
-        else f"{cells[0]['metric'].capitalize()} over virtual time",
-        "virtual time",
-        cells[0]["metric"],
-    )
+    if not cells[0]["higher_is_better"]:
+        figure.update_yaxes(type="log", exponentformat="power")  # errors are told apart by their size
+    metric = cells[0]["metric"]
+    return labelled(figure, f"{metric.capitalize()} over virtual time", "virtual time", metric)
 
 
 def _over_steps(recipe: Recipe, cells: Cells) -> Pictures:
@@ -101,7 +98,7 @@ def _over_steps(recipe: Recipe, cells: Cells) -> Pictures:
     if len(steps) < 3:
         return []
     for number, label in enumerate(recipe.labels):
-        ends = [cell["points"][-1]["participating"] for cell in cells if cell["label"] == label]
+        ends = [c["points"][-1]["participating"] for c in cells if c["label"] == label and not c["ended"]]
         if ends:
             middle = [float(np.mean([end[str(k)]["mean"] for end in ends])) for k in steps]
             figure.add_scatter(x=steps, y=middle, name=label, line=style(number), mode="lines+markers")
@@ -116,7 +113,7 @@ def _per_client(recipe: Recipe, cells: Cells) -> go.Figure:
         scores = [
             client["scores"][column]
             for cell in cells
-            if cell["label"] == label
+            if cell["label"] == label and not cell["ended"]
             for client in cell["clients"]
             if client["group"] == "participating"
         ]
