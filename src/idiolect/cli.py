@@ -51,8 +51,12 @@ def _remember_compiled_programs() -> None:
     import jax
     import pooch
 
-    jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("idiolect") / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    settings = {
+        "jax_compilation_cache_dir": str(pooch.os_cache("idiolect") / "compiled"),
+        "jax_persistent_cache_min_compile_time_secs": 0.3,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
 def _list(options: argparse.Namespace) -> int:

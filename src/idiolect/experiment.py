@@ -176,7 +176,7 @@ class _Record:
         scored = evaluate(self._prepared.score, clients, snapshot, setting.budget, self._workers, seed=seed)
         fault = _fault_in(label, scored)
         if fault and not snapshot.excused:
-            raise Diverged(fault)
+            raise Diverged(f"{fault}; a smaller evaluation.step_size may help")
         if fault:
             self._ended = f"{fault}; {snapshot.excused}"
             return
@@ -224,10 +224,7 @@ def _fault_in(label: str, scored: list[ClientScore]) -> str:
         for budget, score in client.scores.items():
             if not np.isfinite(score):
                 steps = "its own adaptation" if budget == OWN else f"{budget} adaptation steps"
-                return (
-                    f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}; "
-                    "a smaller evaluation.step_size may help"
-                )
+                return f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}"
     return ""
 
 

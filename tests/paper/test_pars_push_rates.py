@@ -32,10 +32,13 @@ def squared_errors(agents: int, times: list[int]) -> np.ndarray:
     options = catalog.objective_options(cell, PERSONAL)
     optima = [problem.optimum(cell.objective, options, 1) for problem in problems]
     graph = exponential()(agents, np.random.default_rng(0))
-    lanes = [Lane(p.clients, draw_rounds(Links(), graph, times[-1], seed), seed) for p, seed in zip(problems, SEEDS)]
+    tables = [draw_rounds(Links(), graph, times[-1], seed) for seed in SEEDS]
+    lanes = [Lane(p.clients, table, seed) for p, table, seed in zip(problems, tables, SEEDS, strict=True)]
     with Workers() as workers:
         pauses = list(simulate_peers(prepare_peers(problems[0], algorithm), lanes, workers, times=times))
-    return np.array([[error(snapshot, *both) for snapshot, *both in zip(p, optima, lanes)] for p in pauses])
+    return np.array(
+        [[error(snapshot, *both) for snapshot, *both in zip(p, optima, lanes, strict=True)] for p in pauses]
+    )
 
 
 def error(snapshot, optimum, lane) -> float:

@@ -51,8 +51,8 @@ def distance_picture(recipe: Recipe, cells: Cells) -> Pictures:
 
 
 _MASS_CAPTION = (
-    "{label}, and whatever else has its protocol, first seed: the weights y add up to the number of agents, wherever they "
-    "are. What has leaked cannot come back, and the average of the models with it."
+    "{label}, and whatever else has its protocol, first seed: the weights y add up to the number of agents, wherever "
+    "they are. What has leaked cannot come back, and the average of the models with it."
 )
 
 
