@@ -69,7 +69,7 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     def close(ledger: Ledger) -> Ledger:
         return ledger._replace(server=server.close(ledger.server))
 
-    turn_, absorb_, close_ = compile_for_clients(turn), jax.jit(absorb), jax.jit(close)
+    turn_, absorb_, close_ = compile_for_clients(turn), compile_for_clients(absorb), compile_for_clients(close)
     return Program(algorithm, protocol, work, problem.init, turn_, absorb_, close_)
 
 
