@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 from idiolect import objectives, protocols
 from idiolect.contracts import Algorithm, Peer, Problem, StepRule
 from idiolect.errors import UserMistake
-from idiolect.network import topology
+from idiolect.network.topology import (
+    complete,
+    edges,
+    erdos_renyi,
+    exponential,
+    file,
+    grid,
+    random_regular,
+    ring,
+    star,
+)
 from idiolect.options import Registry, checked, known, make
 from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics
 from idiolect.theory import check_lambda, check_personal_step
@@ -51,15 +61,15 @@ SYNTHETIC: Registry = {
 
 
 TOPOLOGIES: Registry = {
-    "erdos_renyi": topology.erdos_renyi,
-    "ring": topology.ring,
-    "exponential": topology.exponential,
-    "star": topology.star,
-    "grid": topology.grid,
-    "complete": topology.complete,
-    "random_regular": topology.random_regular,
-    "edges": topology.edges,
-    "file": topology.file,
+    "erdos_renyi": erdos_renyi,
+    "ring": ring,
+    "exponential": exponential,
+    "star": star,
+    "grid": grid,
+    "complete": complete,
+    "random_regular": random_regular,
+    "edges": edges,
+    "file": file,
 }
 
 

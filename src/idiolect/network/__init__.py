@@ -1,7 +1,25 @@
-"""Who is awake when, and whose message arrives when: timelines, made before any learning."""
+"""Who is awake when, and whose message arrives when: tables, made before any learning."""
 
 from idiolect.network.delays import Delay, Network
+from idiolect.network.rounds import Rounds, rounds
 from idiolect.network.schedules import draw_timeline
 from idiolect.network.timeline import Timeline, active_share, read_timeline, staleness, timeline
+from idiolect.network.topology import Topology, topology
+from idiolect.network.unreliable import Links, draw_rounds
 
-__all__ = ["Delay", "Network", "Timeline", "active_share", "draw_timeline", "read_timeline", "staleness", "timeline"]
+__all__ = [
+    "Delay",
+    "Links",
+    "Network",
+    "Rounds",
+    "Timeline",
+    "Topology",
+    "active_share",
+    "draw_rounds",
+    "draw_timeline",
+    "read_timeline",
+    "rounds",
+    "staleness",
+    "timeline",
+    "topology",
+]
