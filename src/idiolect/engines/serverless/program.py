@@ -23,6 +23,7 @@ from idiolect.learner import Descent, descent
 from idiolect.protocols.precision import widest
 
 _SORTED: dict[str, Any] = {"mode": "promise_in_bounds", "indices_are_sorted": True}
+_IF_THERE: dict[str, Any] = {"mode": "drop", "indices_are_sorted": True}
 _WRITTEN_OUT = 4  # messages per link and round up to which the loop over them is unrolled
 
 
@@ -44,15 +45,13 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
     assert isinstance(peer, Peer)
     kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
 
-    def models(state: State) -> Params:
-        z = jax.vmap(peer.read)(state.nodes)
-        return jax.tree.map(
-            lambda leaf, kind: leaf.astype(kind), z, kinds
-        )  # agents hold wider floats than they learn in
+    def read(nodes: PyTree) -> Params:
+        """The agents' models, in the floats in which they learn; what they share out they hold in wider ones."""
+        return jax.tree.map(lambda leaf, kind: leaf.astype(kind), jax.vmap(peer.read)(nodes), kinds)
 
     def advance(state: State, world: World, start: Scalar, stop: Scalar) -> State:
         def one_round(t: Scalar, state: State) -> State:
-            return play_round(peer, descend, models(state), world, state, t)
+            return play_round(peer, read, descend, world, state, t)
 
         return jax.lax.fori_loop(start, stop, one_round, state)
 
@@ -67,7 +66,7 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
         problem.init,
         jax.jit(begin, static_argnums=2),
         jax.jit(advance, donate_argnums=0),
-        jax.jit(models),
+        jax.jit(lambda state: read(state.nodes)),
         stock_taker(peer),
     )
 
@@ -88,31 +87,35 @@ def first_state(peer: Peer, params: Params, world: World, ring: int, reports: li
     return State(nodes, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
 
 
-def play_round(peer: Peer, descend: Descent, z: Params, world: World, state: State, t: Scalar) -> State:
-    """PARS-Push, Alg. 1, l. 2-26, for all agents at once; those that sleep stay as they are."""
-    awake, (ring, agents) = world.awake[t], state.spoken.round.shape  # l. 3
-    share = agents // len(world.keys)
+def play_round(
+    peer: Peer, read: Callable[[PyTree], Params], descend: Descent, world: World, state: State, t: Scalar
+) -> State:
+    """PARS-Push, Alg. 1, l. 2-26, for all agents that wake in round t."""
+    who, (ring, agents) = world.wakers[t], state.spoken.round.shape  # l. 3
+    some = jnp.minimum(who, agents - 1)  # whoever does not exist reads what another has, and is never written
+    nodes, share = _take(state.nodes, some), agents // len(world.keys)
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(world.keys).reshape(agents)
 
     def step(z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar) -> tuple[Params, Info]:
         return descend(z, Shard(world.rows, start, size), key, step_size)
 
-    steps, info = jax.vmap(step)(z, world.starts, world.sizes, keys, world.step_sizes[t])  # l. 4-11
+    places = (world.starts[some], world.sizes[some], keys[some], world.step_sizes[t])
+    steps, info = jax.vmap(step)(read(nodes), *places)  # l. 4-11
     steps = widest(steps)
-    spoke, message = jax.vmap(peer.emit, (0, 0, None))(state.nodes, steps, t)  # l. 11-15
-    nodes = _where(awake, spoke, state.nodes)
-    message = _where(awake, message, jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken))
-    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, message)
+    nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
+    last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)
+    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, _put(last, who, message))
     memories, gain = hear(peer, world, state.memories, spoken, t)  # l. 16-21
-    nodes = _where(awake, jax.vmap(peer.settle)(nodes, gain), nodes)  # l. 22-24
+    nodes = jax.vmap(peer.settle)(nodes, _take(gain, some))  # l. 22-24
+    broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
     return State(
-        nodes,
+        _put(state.nodes, who, nodes),
         memories,
         spoken,
-        optax.tree.add(state.descended, _where(awake, steps, 0.0)),
-        {name: total + jnp.where(awake, info[name], 0.0) for name, total in state.totals.items()},
-        jnp.where(awake & ~jnp.isfinite(info["loss"]) & (state.broken < 0), t, state.broken),
-        jnp.minimum(state.lowest, jax.vmap(peer.holds)(nodes).y),
+        jax.tree.map(lambda total, step: total.at[who].add(step, **_IF_THERE), state.descended, steps),
+        {name: total.at[who].add(info[name], **_IF_THERE) for name, total in state.totals.items()},
+        _put(state.broken, who, broken),
+        state.lowest.at[who].min(jax.vmap(peer.holds)(nodes).y, **_IF_THERE),
     )
 
 
@@ -144,8 +147,5 @@ def _sum_over(values: jax.Array, targets: jax.Array, agents: int) -> jax.Array:
     return jnp.zeros((agents + 1, *values.shape[1:]), values.dtype).at[targets].add(values, **_SORTED)[:agents]
 
 
-def _where(mask: jax.Array, new: PyTree, old: PyTree) -> PyTree:
-    def choose(new: jax.Array, old: jax.Array | float) -> jax.Array:
-        return jnp.where(mask.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    return jax.tree.map(choose, new, old) if not isinstance(old, float) else jax.tree.map(lambda n: choose(n, old), new)
+def _put(tree: PyTree, index: jax.Array, new: PyTree) -> PyTree:
+    return jax.tree.map(lambda rows, new: rows.at[index].set(new, **_IF_THERE), tree, new)

@@ -30,8 +30,8 @@ class World(NamedTuple):
     sources: jax.Array  # of every link; the last link fills up the lists below, and leads to nobody
     targets: jax.Array
     degrees: jax.Array
-    awake: jax.Array  # rounds x agents
-    step_sizes: jax.Array  # rounds x agents
+    wakers: jax.Array  # rounds x wakings: who wakes, in order; the lists end with an agent that does not exist
+    step_sizes: jax.Array  # and with which step size
     links: jax.Array  # rounds x slots x messages: over which links they come, at most one over each in a slot
     ages: jax.Array  # and how long ago they were sent
     rows: PyTree  # everybody's data, in one store
@@ -54,27 +54,33 @@ class State(NamedTuple):
 
 def build_world(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, newest_only: bool) -> World:
     """The world of some lanes, for models of the same types as `params`."""
-    graphs, offsets = [lane.table.graph for lane in lanes], _offsets([lane.table.graph.agents for lane in lanes])
+    graphs, trains = [lane.table.graph for lane in lanes], [lane.clients.train for lane in lanes]
     agents, kind = int(sum(graph.agents for graph in graphs)), jnp.result_type(*jax.tree.leaves(params))
-    theta = [step_sizes(algorithm, graph.agents, lane.table.length) for graph, lane in zip(graphs, lanes, strict=True)]
-    sizes = [accumulated(rule, lane.table.awake) for rule, lane in zip(theta, lanes, strict=True)]
+    steps, awake = zip(*(_steps(algorithm, lane) for lane in lanes), strict=True)
+    wakers, sizes = _wakings(np.concatenate(steps, axis=1), np.concatenate(awake, axis=1))
     links, old = _arrivals(np.concatenate(_same_slots([ages(lane.table, newest_only) for lane in lanes]), axis=2))
-    trains = [lane.clients.train for lane in lanes]
-    everyone = [np.asarray(lane.clients.participating) for lane in lanes]
+    offsets = _offsets([graph.agents for graph in graphs])
     stores = _offsets([len(jax.tree.leaves(train.rows)[0]) for train in trains])
+    members = [np.asarray(lane.clients.participating) for lane in lanes]
     return World(
-        sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), 0)),
-        targets=jnp.asarray(np.append(_joined([graph.targets for graph in graphs], offsets), agents)),
+        sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), np.int32(0))),
+        targets=jnp.asarray(np.append(_joined([graph.targets for graph in graphs], offsets), np.int32(agents))),
         degrees=jnp.asarray(np.concatenate([graph.out_degrees for graph in graphs])),
-        awake=jnp.asarray(np.concatenate([lane.table.awake for lane in lanes], axis=1)),
-        step_sizes=jnp.asarray(np.concatenate(sizes, axis=1), kind),
+        wakers=jnp.asarray(wakers),
+        step_sizes=jnp.asarray(sizes, kind),
         links=jnp.asarray(links),
         ages=jnp.asarray(old),
         rows=jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(train.rows for train in trains)),
-        starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, everyone, strict=True)], stores)),
-        sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, everyone, strict=True)])),
+        starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], stores)),
+        sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, members, strict=True)])),
         keys=jnp.stack([training_key(lane.seed) for lane in lanes]),
     )
+
+
+def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
+    """Everyone's step sizes and whether they wake, as rounds x agents."""
+    theta = step_sizes(algorithm, lane.table.graph.agents, lane.table.length)
+    return accumulated(theta, lane.table.awake), lane.table.awake
 
 
 def _offsets(lengths: list[int]) -> np.ndarray:
@@ -88,6 +94,16 @@ def _joined(parts: list[np.ndarray], offsets: np.ndarray) -> np.ndarray:
 def _same_slots(tables: list[np.ndarray]) -> list[np.ndarray]:
     most = max(table.shape[1] for table in tables)
     return [np.pad(t, ((0, 0), (0, most - t.shape[1]), (0, 0)), constant_values=NOTHING) for t in tables]
+
+
+def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tables of rounds x agents, turned into lists of those that wake and of their step sizes."""
+    shape = (len(awake), max(1, int(awake.sum(1).max(initial=0))))
+    who, steps = np.full(shape, awake.shape[1], np.int32), np.zeros(shape)
+    when, agent = np.nonzero(awake)
+    place = (np.cumsum(awake, axis=1) - 1)[when, agent]
+    who[when, place], steps[when, place] = agent, step_sizes[when, agent]
+    return who, steps
 
 
 def _arrivals(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
