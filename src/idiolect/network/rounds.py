@@ -92,13 +92,11 @@ def ages(table: Rounds, newest_only: bool) -> np.ndarray:
     group, sent = np.divmod(np.sort(group * table.length + table.sent[kept]), table.length)
     if newest_only:
         last = np.append(group[1:] != group[:-1], True)[: len(group)]
-        group, sent, slot = group[last], sent[last], 0
-        slots = 1
-    else:
-        first = np.append(True, group[1:] != group[:-1])[: len(group)]
-        slot = np.arange(len(group)) - np.maximum.accumulate(np.where(first, np.arange(len(group)), 0))
-        slots = int(slot.max(initial=0)) + 1
-    result = np.full((table.length, slots, table.graph.links), NOTHING, _whole_numbers_up_to(table.length))
+        group, sent = group[last], sent[last]
+    first = np.append(True, group[1:] != group[:-1])[: len(group)]
+    slot = np.arange(len(group)) - np.maximum.accumulate(np.where(first, np.arange(len(group)), 0))
+    shape = (table.length, int(slot.max(initial=0)) + 1, table.graph.links)
+    result = np.full(shape, NOTHING, _whole_numbers_up_to(table.length))
     result[group // links, slot, group % links] = group // links - sent
     return result
 
