@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from idiolect.network.rounds import Rounds, delivered_share
 from idiolect.recipes import Recipe
-from idiolect.report.style import labelled, style
+from idiolect.report.style import labelled, log_scale, style
 
 Cells = list[dict[str, Any]]
 Pictures = list[tuple[go.Figure, str]]
@@ -57,7 +57,7 @@ _MASS_CAPTION = (
 
 
 def _over_rounds(recipe: Recipe, cells: Cells, report: str, title: str, y: str) -> go.Figure:
-    figure = go.Figure()
+    figure, tame = go.Figure(), list[float]()
     for number, label in enumerate(recipe.labels):
         curves = [
             {point["time"]: point["reports"][report] for point in cell["points"] if report in point["reports"]}
@@ -68,7 +68,8 @@ def _over_rounds(recipe: Recipe, cells: Cells, report: str, title: str, y: str) 
             times = sorted(set.intersection(*map(set, curves)))
             middle = [float(np.mean([curve[time] for curve in curves])) for time in times]
             figure.add_scatter(x=times, y=middle, name=label, line=style(number), mode="lines")
-    figure.update_yaxes(type="log", exponentformat="power")
+            tame += [] if any(cell["ended"] for cell in cells if cell["label"] == label) else middle
+    log_scale(figure, tame)
     return labelled(figure, f"{title} over virtual time", "virtual time", y)
 
 
@@ -99,9 +100,11 @@ def _graph(table: Rounds) -> go.Figure:
     shown = min(graph.links, 600)  # beyond that arrows are a blot
     for link in range(shown):
         i, j = graph.sources[link], graph.targets[link]
+        way = np.array([x[j] - x[i], y[j] - y[i]])
+        tip = np.array([x[j], y[j]]) - 0.075 * way / np.linalg.norm(way)  # at the rim of the receiver's dot
         grey = int(200 * (1 - lost[link]))
         figure.add_annotation(
-            x=x[j] * 0.97, y=y[j] * 0.97, ax=x[i] * 0.97, ay=y[i] * 0.97, xref="x", yref="y", axref="x", ayref="y",
+            x=tip[0], y=tip[1], ax=x[i], ay=y[i], xref="x", yref="y", axref="x", ayref="y",
             showarrow=True, arrowhead=2, arrowwidth=1.2, arrowcolor=f"rgb(213,{grey},{grey})" if lost[link] else "#999",
         )  # fmt: skip
     middle = 0.6 * np.stack([x, y])[:, graph.targets[:shown]] + 0.4 * np.stack([x, y])[:, graph.sources[:shown]]

@@ -10,7 +10,7 @@ from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.recipes import Recipe
 from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
-from idiolect.report.style import labelled, style
+from idiolect.report.style import labelled, log_scale, style
 from idiolect.runs.folder import RunFolder, write_atomically
 
 _PER_CLIENT = "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half."
@@ -86,8 +86,9 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
             hoverinfo="skip",
         )
         figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=style(number), mode="lines")
-    if not cells[0]["higher_is_better"]:
-        figure.update_yaxes(type="log", exponentformat="power")  # errors are told apart by their size
+    if not cells[0]["higher_is_better"]:  # errors are told apart by their size
+        tame = [point["participating"][column]["mean"] for c in cells if not c["ended"] for point in c["points"]]
+        log_scale(figure, tame)
     metric = cells[0]["metric"]
     return labelled(figure, f"{metric.capitalize()} over virtual time", "virtual time", metric)
 

@@ -1,5 +1,7 @@
 """How pictures look: colours, dashes, margins."""
 
+import math
+
 import plotly.graph_objects as go
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; then the same again with other dashes.
@@ -10,6 +12,13 @@ _DASHES = ("solid", "dash", "dot")
 def style(number: int) -> dict[str, str]:
     """The line of the algorithm with this number."""
     return {"color": _COLOURS[number % len(_COLOURS)], "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
+
+
+def log_scale(figure: go.Figure, tame: list[float]) -> None:
+    """A log axis that shows all of the `tame` values, and of runs that went wild only where they leave the picture."""
+    shown = [value for value in tame if value > 0]
+    span = [math.log10(min(shown)) - 0.2, math.log10(max(shown)) + 1] if shown else None
+    figure.update_yaxes(type="log", exponentformat="power", range=span)
 
 
 def labelled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
