@@ -6,19 +6,17 @@ Every factory returns `wire(agents, rng) -> the graph on that many agents`.
 import itertools
 import math
 import operator
-import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Le
 
 from idiolect.errors import UserMistake
+from idiolect.network.edge_lists import read_edges
 
 Pair: TypeAlias = tuple[int, int]
 
-_PAIR = re.compile(r"(-?\d+)(?:\s*,\s*|\s+)(-?\d+)")
 _REDRAWS = 1000
 _SHOWN = 8  # a message names this many components, and this many members of each
 
@@ -176,7 +174,7 @@ def file(*, path: str) -> Wire:
     """The links in a text file: one `source target` a line, with a space or a comma between; `#` begins a comment."""
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
-        return _checked(agents, _read(path), f"topology {path}")
+        return _checked(agents, read_edges(path), f"topology {path}")
 
     return wire
 
@@ -242,21 +240,6 @@ def _regular(degree: int, agents: int, rng: np.random.Generator) -> set[Pair]:
     drawn = _networkx().random_regular_graph(min(degree, others), agents, seed=_seed(rng))
     pairs = {(min(pair), max(pair)) for pair in drawn.edges}
     return pairs if degree <= others else set(itertools.combinations(range(agents), 2)) - pairs
-
-
-def _read(path: str) -> Iterable[tuple[str, Pair]]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as reason:
-        raise UserMistake(f"topology {path} cannot be read: {reason}") from None
-    for number, line in enumerate(lines, start=1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
-        found = _PAIR.fullmatch(text)
-        if not found:
-            raise UserMistake(f"topology {path}, line {number} is '{text}', but must be two agents: source target")
-        yield f"topology {path}, line {number}", (int(found[1]), int(found[2]))
 
 
 def _ordered(agents: int, pairs: Iterable[Pair]) -> Topology:
