@@ -198,3 +198,12 @@ def test_a_weight_that_would_reach_zero_is_told(recipe, tmp_path, capsys):
     assert main(["run", recipe, "--set", ALONE, "--timeline", table, "--out", str(tmp_path / "out")]) == 2
     assert "agent 0's weight y falls to 9.09e-13 in round 39 and would reach zero" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_without_weights_of_that_kind_a_silent_network_is_no_mistake(recipe, tmp_path):
+    """Gossip has no weight that could vanish: an agent that hears nobody just learns alone."""
+    table = hand_made(tmp_path / "mine.csv", [f"{t},0,," for t in range(500)])
+    settings = ['algorithms=[{name="dpsgd"}]', 'topology={name="ring",directed=false}']
+    arguments = ["--set", *settings, "--seed", "0", "--timeline", table, "--out", str(tmp_path / "out")]
+    assert main(["run", recipe, *arguments]) == 0
+    assert points(tmp_path / "out", "dpsgd")[-1]["reports"]["y_leaked"] == 0

@@ -30,11 +30,11 @@ def simulate_peers(
     workers: Workers,
     *,
     times: Sequence[float],
-    tick: Callable[[float], None] = lambda time: None,
 ) -> Iterator[list[Snapshot]]:
     """Run the program over every lane's rounds and pause at each of the `times`, with a snapshot of each lane.
 
     A pause at time t shows the agents after t rounds. Agents sum in 64 bits, whatever floats they learn in.
+    How lanes are spread over workers may show in the last digits, and nowhere else.
     """
     width = -(-len(lanes) // workers.count)
     groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
@@ -42,7 +42,6 @@ def simulate_peers(
     runs = _together(workers, [partial(_Run, program, *both) for both in zip(groups, starts, strict=True)])
     for time in sorted(times):
         snapshots = _together(workers, [partial(run.until, time) for run in runs])
-        tick(time)
         yield [snapshot for group in snapshots for snapshot in group]
 
 
