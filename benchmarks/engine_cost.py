@@ -47,7 +47,7 @@ def bare(task: Problem, model: str, chosen: Algorithm, workers: Workers, updates
 
     def timed() -> float:
         began = time.perf_counter()
-        for future in [workers.submit(descend, params, None, whole, key) for _ in range(updates)]:
+        for future in [workers.submit(descend, (), params, None, whole, key) for _ in range(updates)]:
             future.result()
         return (time.perf_counter() - began) / updates
 

@@ -25,6 +25,7 @@ from idiolect.evaluation import (
 )
 from idiolect.problems import problem
 from idiolect.problems.clients import PARTS
+from idiolect.protocols.local import Alone
 
 NAN = float("nan")
 STEPS = Budget(steps=(0, 1, 3), step_size=0.1, batch_size=4)
@@ -93,9 +94,9 @@ class Bench(NamedTuple):
         offer, kept = server.offer(server.init(params, 3)), personal or {}
 
         def model(client: int) -> object:
-            return work.model(kept.get(client, work.init(params)), offer)
+            return work.model(kept[client] if client in kept else work.init(offer, client), offer)
 
-        return Snapshot(0.0, 0, params, model, kept, {})
+        return Snapshot(0.0, 0, params, model, kept, lambda client: (), {})
 
     def run(self, clients: Clients | None = None, snapshot: Snapshot | None = None, **other) -> list[ClientScore]:
         budget, seed = other.pop("budget", self.budget), other.pop("seed", 0)
@@ -200,7 +201,10 @@ def test_a_client_is_scored_with_what_it_keeps_and_one_without_a_turn_with_a_fre
     ready = bench("local")
     client, other = ready.clients.participating[:2]
     before = {score.client: score.scores for score in ready.run()}
-    after = {score.client: score.scores for score in ready.run(snapshot=ready.snapshot({client: jnp.full(2, 50.0)}))}
+    after = {
+        score.client: score.scores
+        for score in ready.run(snapshot=ready.snapshot({client: Alone(jnp.full(2, 50.0), ())}))
+    }
     assert after[client]["0"] > before[client]["0"] + 100
     assert after[other] == before[other]
 

@@ -68,11 +68,39 @@ class Objective(NamedTuple):
     adapt: Callable[[Oracle, Params, Key], Params]  # what the client does with the model it receives
 
 
-class Learner(NamedTuple):
-    """What a client can do alone with its own data; all that a protocol ever sees of learning."""
+class Compressed(NamedTuple):
+    """A client's model where some layers hold few values: those values, by the layer's name, in increasing order."""
 
-    descend: Callable[[Params, Params | None, Shard, Key], tuple[Params, Info]]  # (start, drift, data, key)
-    gradient: Callable[[Params, Shard, Key], Params]
+    params: Params  # as the client uses them: in these layers, every weight is one of the levels
+    weights: Params  # before they were rounded
+    levels: dict[str, jax.Array]
+
+
+class PersonalObjective(NamedTuple):
+    """An objective that keeps something of its own on the client between turns: QuPeL's x_i and c_i.
+
+    What is its `own` never travels. A gradient moves it, and tells where the shared model should go. `clients` is how
+    many clients it was made for, where that matters.
+    """
+
+    begin: Callable[[Params, int], PyTree]  # (the model a client receives first, the client) -> own
+    value: Callable[[Oracle, PyTree, Params, Key], Scalar]  # (oracle, own, params, key)
+    gradient: Callable[[Oracle, PyTree, Params, Key], tuple[PyTree, Params, Info]]  # (oracle, own, params, key)
+    adapt: Callable[[Oracle, PyTree, Params, Key], Params]  # the model that the client would use
+    compressed: Callable[[PyTree], Compressed]
+    clients: int | None = None
+
+
+class Learner(NamedTuple):
+    """What a client can do alone with its own data; all that a protocol ever sees of learning.
+
+    `own` is what the objective keeps on the client, and nothing to most objectives. A protocol passes it on unseen.
+    """
+
+    begin: Callable[[Params, int], PyTree]  # (params, client) -> own
+    descend: Callable[[PyTree, Params, Params | None, Shard, Key], tuple[PyTree, Params, Info]]
+    # (own, start, drift, data, key)
+    gradient: Callable[[PyTree, Params, Shard, Key], Params]
     steps: int
     step_size: float
 
@@ -87,9 +115,10 @@ class Upload(NamedTuple):
 class Work(NamedTuple):
     """A client's side of a protocol. `personal` is the state that stays on the client between its turns."""
 
-    init: Callable[[Params], PyTree]  # personal state before the first turn
+    init: Callable[[PyTree, int], PyTree]  # (offer, client) -> personal state before the first turn
     turn: Callable[[PyTree, PyTree, Shard, Key], tuple[PyTree, Upload, Info]]  # (personal, offer, data, key)
     model: Callable[[PyTree, PyTree], Params]  # (personal, offer) -> the model this client would start to adapt from
+    own: Callable[[PyTree], PyTree]  # the objective's part of the personal state
 
 
 class Server(NamedTuple):
@@ -191,6 +220,8 @@ class Problem(NamedTuple):
 
     `smoothness` is the L of every f_i, `constants` are those of every sample. `optimum` gives the minimiser of the
     average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
+    `calibrate` fills in what a model must know of the data it will meet, from samples of the same client that are not
+    scored: the statistics of batch normalization, which so never leave the client.
     """
 
     name: str
@@ -201,6 +232,7 @@ class Problem(NamedTuple):
     smoothness: float | None = None
     constants: Constants | None = None
     optimum: Callable[[str, Mapping[str, Any], int], Params | None] = lambda objective, options, batch_size: None
+    calibrate: Callable[[Params, Shard], Params] = lambda params, shard: params
 
 
 class StepRule(NamedTuple):
@@ -217,7 +249,7 @@ class Algorithm(NamedTuple):
     """One cell of the table: an objective, a protocol, and how a client descends."""
 
     name: str
-    objective: Objective
+    objective: Objective | PersonalObjective
     protocol: Protocol | Peer
     local_steps: int
     step_size: float

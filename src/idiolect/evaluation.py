@@ -14,10 +14,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Clients, Key, Metric, Objective, Params, Problem, Scalar, Shard
+from idiolect.contracts import (
+    Clients,
+    Key,
+    Metric,
+    Objective,
+    Params,
+    PersonalObjective,
+    Problem,
+    PyTree,
+    Scalar,
+    Shard,
+)
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
-from idiolect.learner import fine_tune
+from idiolect.learner import adaptation, fine_tune
 
 Group = Literal["participating", "unseen"]
 OWN = "own"
@@ -52,21 +63,26 @@ class Spread(NamedTuple):
     clients: int
 
 
-Scorer = Callable[[Params, Shard, Shard, Key], jax.Array]
+Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
 
 
-def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
+def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Scorer:
     """One client's scores under every budget, as one compiled function; only the problem's functions matter here."""
+    prescribed = adaptation(objective)
 
-    def score(params: Params, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
+    def score(params: Params, own: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
         oracle = problem.oracle(adapt, budget.batch_size)
+
+        def judge(model: Params) -> Scalar:
+            return mean_score(problem.metric, problem.calibrate(model, adapt), scored)
+
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
         adapted, scores = params, []
         for done, steps in pairwise((0, *budget.steps)):
             adapted = fine_tune(oracle, adapted, keys[done:steps], budget.step_size)
-            scores.append(mean_score(problem.metric, adapted, scored))
-        return jnp.stack([*scores, mean_score(problem.metric, objective.adapt(oracle, params, key), scored)])
+            scores.append(judge(adapted))
+        return jnp.stack([*scores, judge(prescribed(oracle, own, params, key))])
 
     return compile_for_clients(score)
 
@@ -80,7 +96,7 @@ def evaluate(
     key, futures = _adaptation_key(seed), []
     for client, _ in chosen:
         shards = (clients.adapt.shard(client), scored.shard(client))
-        futures.append(workers.submit(score, snapshot.model(client), *shards, key))
+        futures.append(workers.submit(score, snapshot.model(client), snapshot.own(client), *shards, key))
     columns, rows = (*map(str, budget.steps), OWN), [np.asarray(future.result(), float) for future in futures]
     return [
         ClientScore(client, group, int(scored.sizes[client]), dict(zip(columns, row.tolist(), strict=True)))
@@ -88,21 +104,23 @@ def evaluate(
     ]
 
 
-Adapter = Callable[[Params, Shard, Key], Params]
+Adapter = Callable[[Params, PyTree, Shard, Key], Params]
 
 
-def adapter(problem: Problem, objective: Objective, budget: Budget) -> Adapter:
+def adapter(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Adapter:
     """What a client does with the model it receives, as one compiled function."""
+    prescribed = adaptation(objective)
 
-    def adapt(params: Params, shard: Shard, key: Key) -> Params:
-        return objective.adapt(problem.oracle(shard, budget.batch_size), params, key)
+    def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Params:
+        model = prescribed(problem.oracle(shard, budget.batch_size), own, params, key)
+        return problem.calibrate(model, shard)
 
     return compile_for_clients(adapt)
 
 
 def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Params:
     """The model that a client would use: the one whose scores are called `own`."""
-    return adapt(snapshot.model(client), clients.adapt.shard(client), _adaptation_key(seed))
+    return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
 
 
 def mean_score(metric: Metric, params: Params, shard: Shard) -> Scalar:

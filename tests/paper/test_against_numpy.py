@@ -160,7 +160,7 @@ def test_local_training(problem, gradients):
         w = np.zeros(D)
         for _ in range(int((table.delivered & (table.client == client)).sum())):
             w = local_descent(w, lambda v, _, client=client: gradients[0][client](v))
-        np.testing.assert_allclose(end.personal[client], w, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(end.personal[client].params, w, rtol=2e-4, atol=2e-5)
 
 
 def test_rounds_close_after_their_arrivals(problem):

@@ -60,7 +60,6 @@ class _Fold:
         protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server, self._key = protocol.server, training_key(seed)
         self._ledger = open_ledger(program, params, len(clients.participating))
-        self._fresh = program.work.init(params)
         self._personal: dict[int, PyTree] = {}
         self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
         self._waiting: list[tuple[float, int, PyTree]] = []  # offered, not yet computed, soonest needed first
@@ -92,12 +91,18 @@ class _Fold:
         count, self._reported = self._updates - self._reported, self._updates
         means = {name: float(total) / count for name, total in self._ledger.totals.items()}
         self._ledger = self._ledger._replace(totals={})
-        personal, offer = dict(self._personal), self._server.offer(self._ledger.server)
+        work, personal, offer = self._program.work, dict(self._personal), self._server.offer(self._ledger.server)
+
+        def state(client: int) -> PyTree:
+            return personal[client] if client in personal else work.init(offer, client)
 
         def model(client: int) -> Params:
-            return self._program.work.model(personal.get(client, self._fresh), offer)
+            return work.model(state(client), offer)
 
-        return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, means)
+        def own(client: int) -> PyTree:
+            return work.own(state(client))
+
+        return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, own, means)
 
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:
@@ -106,6 +111,6 @@ class _Fold:
     def _start_next(self) -> None:
         _, turn, offer = heapq.heappop(self._waiting)
         client = int(self._table.client[turn])
-        personal = self._personal.get(client, self._fresh)
+        personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
         args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
         self._running[turn] = self._workers.submit(self._program.turn, *args)

@@ -14,6 +14,7 @@ class Snapshot(NamedTuple):
     params: Params  # the server's model; without a server, the agents' average
     model: Callable[[int], Params]  # the model that a client would start to adapt from
     personal: Mapping[int, PyTree]  # what stays on the clients, for those that have had a turn
+    own: Callable[[int], PyTree]  # what the objective keeps on a client, if anything
     reports: dict[str, float]  # means, since the last snapshot, of what clients told; and what the engine measured
     ended: str = ""  # why the run came to nothing before its time, if it did
     excused: str = ""  # what would explain it if scores were no numbers

@@ -16,7 +16,7 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
     protocol, params = program.protocol, program.init(jax.random.key(seed))
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
     ledger = open_ledger(program, params, len(clients.participating))
-    personal = {client: program.work.init(params) for client in clients.participating}
+    personal: dict[int, PyTree] = {}
     offers = {}
     for event in events(table):
         client, number = int(table.client[event.turn]), np.int32(event.turn)
@@ -24,7 +24,8 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
             offers[event.turn] = protocol.server.offer(ledger.server)
         elif event.kind == ARRIVAL:
             shard, offer = clients.train.shard(client), offers.pop(event.turn)
-            result = program.turn(personal[client], offer, shard, training_key(seed), number)
+            before = personal[client] if client in personal else program.work.init(offer, client)
+            result = program.turn(before, offer, shard, training_key(seed), number)
             personal[client] = result.personal
             ledger = program.absorb(ledger, result, age[event.turn], number)
             check_finite(ledger, program, table)

@@ -9,16 +9,10 @@ from idiolect.contracts import Info, Key, Learner, Params, PyTree, Shard, Upload
 
 
 def send_difference(learner: Learner) -> Work:
-    """A client without memory: nothing stays on it between its turns."""
+    """A client that keeps nothing for the protocol between its turns, only what its objective calls its own."""
 
-    def init(params: Params) -> PyTree:
-        return ()
+    def turn(own: PyTree, offer: Params, shard: Shard, key: Key) -> tuple[PyTree, Upload, Info]:
+        own, reached, info = learner.descend(own, offer, None, shard, key)  # l. 3-13
+        return own, Upload(optax.tree.sub(offer, reached), shard.size), info  # l. 14-15
 
-    def turn(personal: PyTree, offer: Params, shard: Shard, key: Key) -> tuple[PyTree, Upload, Info]:
-        reached, info = learner.descend(offer, None, shard, key)  # l. 3-13
-        return personal, Upload(optax.tree.sub(offer, reached), shard.size), info  # l. 14-15
-
-    def model(personal: PyTree, offer: Params) -> Params:
-        return offer
-
-    return Work(init, turn, model)
+    return Work(learner.begin, turn, model=lambda own, offer: offer, own=lambda own: own)

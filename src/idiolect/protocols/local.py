@@ -6,6 +6,8 @@ the same virtual time; what it would send is dropped.
 Laws: clients never influence each other; with one client and `beta = 1` it does what `asynchronous` does.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import optax
 
@@ -41,9 +43,19 @@ def local() -> Protocol:
     return Protocol(server, _keep_own_model, Schedule(rounds=False))
 
 
-def _keep_own_model(learner: Learner) -> Work:
-    def turn(personal: Params, offer: Params, shard: Shard, key: Key) -> tuple[PyTree, Upload, Info]:
-        personal, info = learner.descend(personal, None, shard, key)
-        return personal, Upload(optax.tree.zeros_like(offer), jnp.float32(0)), info
+class Alone(NamedTuple):
+    """What a client has: its model, and what its objective calls its own."""
 
-    return Work(init=lambda params: params, turn=turn, model=lambda personal, offer: personal)
+    params: Params
+    own: PyTree
+
+
+def _keep_own_model(learner: Learner) -> Work:
+    def init(offer: Params, client: int) -> Alone:
+        return Alone(offer, learner.begin(offer, client))
+
+    def turn(personal: Alone, offer: Params, shard: Shard, key: Key) -> tuple[Alone, Upload, Info]:
+        own, params, info = learner.descend(personal.own, personal.params, None, shard, key)
+        return Alone(params, own), Upload(optax.tree.zeros_like(offer), jnp.float32(0)), info
+
+    return Work(init, turn, model=lambda personal, offer: personal.params, own=lambda personal: personal.own)

@@ -26,7 +26,20 @@ import jax.numpy as jnp
 import optax
 from annotated_types import Gt, Le
 
-from idiolect.contracts import Info, Key, Learner, Params, Protocol, Scalar, Schedule, Server, Shard, Upload, Work
+from idiolect.contracts import (
+    Info,
+    Key,
+    Learner,
+    Params,
+    Protocol,
+    PyTree,
+    Scalar,
+    Schedule,
+    Server,
+    Shard,
+    Upload,
+    Work,
+)
 
 
 class Variates(NamedTuple):
@@ -34,6 +47,13 @@ class Variates(NamedTuple):
 
     params: Params
     control: Params
+
+
+class Controlled(NamedTuple):
+    """What stays on a client: its control variate c_i, and what its objective calls its own."""
+
+    control: Params
+    own: PyTree
 
 
 class ControlledRound(NamedTuple):
@@ -74,26 +94,30 @@ def scaffold(
 
 def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
     def work(learner: Learner) -> Work:
-        def turn(own: Params, offer: Variates, shard: Shard, key: Key) -> tuple[Params, Upload, Info]:
+        def init(offer: Variates, client: int) -> Controlled:
+            return Controlled(optax.tree.zeros_like(offer.control), learner.begin(offer.params, client))
+
+        def turn(personal: Controlled, offer: Variates, shard: Shard, key: Key) -> tuple[Controlled, Upload, Info]:
             x, c = offer
+            c_i, own = personal
             descent, second_pass = jax.random.split(key)
-            y, info = learner.descend(x, optax.tree.sub(c, own), shard, descent)  # l. 7-11
+            moved, y, info = learner.descend(own, x, optax.tree.sub(c, c_i), shard, descent)  # l. 7-11
             if option == "I":
-                renewed = _mean_gradient(learner, x, shard, second_pass)  # l. 12, I
+                renewed = _mean_gradient(learner, own, x, shard, second_pass)  # l. 12, I
             else:
                 speed = optax.tree.scale(1 / (learner.steps * learner.step_size), optax.tree.sub(x, y))
-                renewed = optax.tree.add(optax.tree.sub(own, c), speed)  # l. 12, II
-            delta = Variates(optax.tree.sub(x, y), optax.tree.sub(own, renewed))
-            return renewed, Upload(delta, shard.size), info  # l. 13-14
+                renewed = optax.tree.add(optax.tree.sub(c_i, c), speed)  # l. 12, II
+            delta = Variates(optax.tree.sub(x, y), optax.tree.sub(c_i, renewed))
+            return Controlled(renewed, moved), Upload(delta, shard.size), info  # l. 13-14
 
-        return Work(optax.tree.zeros_like, turn, model=lambda own, offer: offer.params)
+        return Work(init, turn, model=lambda personal, offer: offer.params, own=lambda personal: personal.own)
 
     return work
 
 
-def _mean_gradient(learner: Learner, params: Params, shard: Shard, key: Key) -> Params:
+def _mean_gradient(learner: Learner, own: PyTree, params: Params, shard: Shard, key: Key) -> Params:
     def add(total: Params, key: Key) -> tuple[Params, None]:
-        return optax.tree.add(total, learner.gradient(params, shard, key)), None
+        return optax.tree.add(total, learner.gradient(own, params, shard, key)), None
 
     total, _ = jax.lax.scan(add, optax.tree.zeros_like(params), jax.random.split(key, learner.steps))
     return optax.tree.scale(1 / learner.steps, total)

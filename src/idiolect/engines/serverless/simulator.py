@@ -136,7 +136,7 @@ def _snapshot(lane: Lane, models: Params, time: float, wakings: int, reports: di
         """An agent's own model; a client that is no agent gets the average."""
         return jax.tree.map(lambda leaf: leaf[place[client]], models) if client in place else average
 
-    return Snapshot(time, wakings, average, model, {}, reports)
+    return Snapshot(time, wakings, average, model, {}, lambda client: (), reports)
 
 
 def _mass_report(stock: Stock) -> dict[str, float]:
