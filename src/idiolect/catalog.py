@@ -6,8 +6,10 @@ A named algorithm is one line. Any other cell is written `objective+protocol`, s
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import jax
+
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Peer, Problem, StepRule
+from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.topology import (
     complete,
@@ -29,6 +31,9 @@ OBJECTIVES: Registry = {
     "proximal": objectives.proximal,
     "maml": objectives.maml,
     "moreau": objectives.moreau,
+    "quantized": objectives.quantized,
+    "binary_relax": objectives.binary_relax,
+    "post_training": objectives.post_training,
 }
 
 PROTOCOLS: Registry = {
@@ -98,6 +103,12 @@ ALGORITHMS = {
     "rasgp": Cell("plain", "running_sum", "Spiridonoff et al. 2020"),
     "sgp": Cell("plain", "push_sum", "Assran et al. 2019"),
     "dpsgd": Cell("plain", "gossip", "Lian et al. 2017"),
+    "qupel": Cell("quantized", "synchronous", "Ozkara et al. 2021, Algorithm 2", {"lambda_p": 0.025}),
+    "qupel_async": Cell("quantized", "asynchronous", "QuPeL without waiting", {"lambda_p": 0.025}),
+    "local_quantized": Cell("quantized", "local", "Ozkara et al. 2021, Algorithm 1"),
+    "proxquant": Cell("quantized", "local", "Bai et al. 2019", {"centers_step_size": 0.0}),
+    "binary_relax": Cell("binary_relax", "local", "Yin et al. 2018"),
+    "post_training": Cell("post_training", "local", "rounding after full-precision training"),
 }
 
 
@@ -131,7 +142,7 @@ def algorithm(
     """
     chosen = cell(name)
     options = objective_options(chosen, objective or {})
-    if "lambda_" in options:
+    if chosen.objective == "moreau":
         check_lambda(options["lambda_"], problem.smoothness)
     if chosen.objective == "maml" and options["steps"]:
         check_personal_step(options["step_size"], problem.smoothness)
@@ -145,15 +156,31 @@ def algorithm(
     for field, value in (("local_steps", local_steps), ("step_size", step_size), ("batch_size", batch_size)):
         if not value > 0:
             raise UserMistake(f"training.{field} is {value}, but must be positive")
+    minimised = OBJECTIVES[chosen.objective](**options)
+    if isinstance(minimised, PersonalObjective):
+        _check_personal(name, minimised, combine, problem)
     return Algorithm(
         label or name,
-        OBJECTIVES[chosen.objective](**options),
+        minimised,
         combine,
         local_steps,
         step_size,
         batch_size,
         step_rule,
     )
+
+
+def _check_personal(name: str, objective: PersonalObjective, combine: Protocol | Peer, problem: Problem) -> None:
+    """Refuse what an objective with a state of its own cannot do: other clients, other layers, no server."""
+    if isinstance(combine, Peer):
+        raise UserMistake(
+            f"{name} keeps a model of its own on every client, which needs a protocol with a server or `local`"
+        )
+    if objective.clients not in (None, problem.clients.total):
+        raise UserMistake(
+            f"objective.bits is for {objective.clients} clients, but the problem has {problem.clients.total}"
+        )
+    jax.eval_shape(lambda key: objective.begin(problem.init(key), 0), jax.random.key(0))
 
 
 def objective_options(chosen: Cell, options: Mapping[str, Any], what: str = "objective") -> dict[str, Any]:

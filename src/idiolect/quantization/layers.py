@@ -1,7 +1,8 @@
 """A model's layers by name, and which of them are quantized.
 
 A leaf of the parameters is called by its path: `convolutions.0.weight`. Only leaves with two or more axes, the weight
-matrices and kernels, are ever quantized; biases and normalization have one.
+matrices and kernels, are ever quantized; biases and normalization have one. A model without any such leaf, a bare
+vector say, has all its leaves for layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,8 @@ def quantized_layers(params: Params, keep: Sequence[str]) -> list[str]:
 
     `keep` holds `first`, `last` and patterns such as `dense.*`.
     """
-    layers = [name for name, leaf in named_leaves(params).items() if leaf.ndim > 1]
+    leaves = named_leaves(params)
+    layers = [name for name, leaf in leaves.items() if leaf.ndim > 1] or list(leaves)
     kept: set[str] = set()
     for pattern in keep:
         found = {FIRST: layers[:1], LAST: layers[-1:]}.get(pattern)

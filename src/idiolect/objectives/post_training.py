@@ -1,0 +1,63 @@
+"""Train in full precision and round at the end: what every quantized training must beat.
+
+Levels are fitted to the finished weights of each layer, by quantiles or by Lloyd's algorithm (S. P. Lloyd. Least
+squares quantization in PCM. 1982), and nothing is trained after that.
+
+Laws: training is that of full precision; the levels are a function of the weights alone.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import jax.numpy as jnp
+import optax
+from annotated_types import Ge, Lt
+
+from idiolect.contracts import Compressed, Info, Key, Oracle, Params, PersonalObjective, Scalar
+from idiolect.quantization.codebooks import Widths, deal_widths, first_levels
+from idiolect.quantization.descent import Optimizer, descent
+from idiolect.quantization.layers import FIRST, LAST, named_leaves, quantized_layers
+from idiolect.quantization.personal import Own, compress
+from idiolect.quantization.rates import Rate, rate_at
+
+
+def post_training(
+    *,
+    bits: Widths = 2,
+    levels: Widths | None = None,
+    keep: Sequence[str] = (FIRST, LAST),
+    centers: Literal["quantiles", "kmeans"] = "kmeans",
+    lambda_p: Annotated[float, Ge(0)] = 0.0,
+    step_size: Rate = 0.1,
+    optimizer: Optimizer = "sgd",
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
+    weight_decay: Annotated[float, Ge(0)] = 0.0,
+) -> PersonalObjective:
+    """Train a client's own weights without a thought of levels, and round them when they are used."""
+    dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
+
+    def begin(params: Params, client: int) -> Own:
+        count = dealt.levels(client)
+        empty = {name: jnp.zeros(count) for name in (quantized_layers(params, keep) if count else [])}
+        return Own(params, empty, steps.start(params), jnp.int32(0))
+
+    def value(oracle: Oracle, own: Own, params: Params, key: Key) -> Scalar:
+        apart = optax.tree.norm(optax.tree.sub(own.weights, params), squared=True)
+        return oracle.value(own.weights, key) + 0.5 * lambda_p * apart
+
+    def gradient(oracle: Oracle, own: Own, params: Params, key: Key) -> tuple[Own, Params, Info]:
+        loss, grads = oracle.gradient(own.weights, key)
+        x, memory = steps.step(own.weights, grads, params, own.memory, rate_at(step_size, own.steps))
+        moved = Own(x, own.levels, memory, own.steps + 1)
+        return moved, optax.tree.scale(lambda_p, optax.tree.sub(params, x)), {"loss": loss}
+
+    def compressed(own: Own) -> Compressed:
+        leaves = named_leaves(own.weights)
+        return compress(
+            own._replace(levels={n: first_levels(leaves[n], len(c), centers) for n, c in own.levels.items()})
+        )
+
+    def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Params:
+        return compressed(own).params
+
+    return PersonalObjective(begin, value, gradient, adapt, compressed, dealt.clients)

@@ -1,0 +1,37 @@
+"""The proximal maps of R(x, c): weights are drawn to their levels, levels to the medians of their weights.
+
+K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL. 2021, Sec. 7.1.
+
+| QuPeL | code |
+| --- | --- |
+| (40): soft thresholding towards Q_c(y), by lambda eta1 / 2 | `draw_weights` |
+| below (41): mu_j and the counts of weights above and below c_j | `draw_levels` |
+
+Deviations: the map for the centers is printed with a minus before the counts, which would push a center away from its
+median; the sentence below it, and minimising what is printed above it, ask for a plus.
+
+Laws: `draw_weights` minimises (x - y)^2 / (2 eta1) + lambda R(x, c) exactly; `draw_levels` minimises the same with R
+replaced by its tangent at the old levels. With one level per distinct weight neither moves anything.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from idiolect.contracts import Scalar
+from idiolect.quantization.quantizers import hard, nearest
+
+
+def draw_weights(y: jax.Array, levels: jax.Array, pull: Scalar | float) -> jax.Array:
+    """Move every weight towards its level by `pull` = lambda eta1 / 2, and not beyond."""
+    level = hard(y, levels)
+    return jnp.where(y >= level + pull, y - pull, jnp.where(y <= level - pull, y + pull, level))  # (40)
+
+
+def draw_levels(moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar | float) -> jax.Array:
+    """Move every level of `moved` by `pull` = lambda eta2 / 2 for each of its weights, towards their median.
+
+    Which weights belong to a level, and on which side of it they lie, is decided by the old `levels`.
+    """
+    mine = nearest(x, levels)[..., None] == jnp.arange(len(levels))
+    side = jnp.sign(x[..., None] - levels)
+    return moved + pull * jnp.where(mine, side, 0).sum(axis=tuple(range(x.ndim)))
