@@ -86,8 +86,7 @@ class PersonalObjective(NamedTuple):
     begin: Callable[[Params, int], PyTree]  # (the model a client receives first, the client) -> own
     value: Callable[[Oracle, PyTree, Params, Key], Scalar]  # (oracle, own, params, key)
     gradient: Callable[[Oracle, PyTree, Params, Key], tuple[PyTree, Params, Info]]  # (oracle, own, params, key)
-    adapt: Callable[[Oracle, PyTree, Params, Key], Params]  # the model that the client would use
-    compressed: Callable[[PyTree], Compressed]
+    compressed: Callable[[PyTree], Compressed]  # the model that the client would use
     clients: int | None = None
 
 

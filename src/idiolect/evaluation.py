@@ -16,6 +16,7 @@ import numpy as np
 
 from idiolect.contracts import (
     Clients,
+    Compressed,
     Key,
     Metric,
     Objective,
@@ -82,7 +83,7 @@ def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: B
         for done, steps in pairwise((0, *budget.steps)):
             adapted = fine_tune(oracle, adapted, keys[done:steps], budget.step_size)
             scores.append(judge(adapted))
-        return jnp.stack([*scores, judge(prescribed(oracle, own, params, key))])
+        return jnp.stack([*scores, judge(prescribed(oracle, own, params, key).params)])
 
     return compile_for_clients(score)
 
@@ -104,22 +105,22 @@ def evaluate(
     ]
 
 
-Adapter = Callable[[Params, PyTree, Shard, Key], Params]
+Adapter = Callable[[Params, PyTree, Shard, Key], Compressed]
 
 
 def adapter(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Adapter:
     """What a client does with the model it receives, as one compiled function."""
     prescribed = adaptation(objective)
 
-    def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Params:
+    def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Compressed:
         model = prescribed(problem.oracle(shard, budget.batch_size), own, params, key)
-        return problem.calibrate(model, shard)
+        return model._replace(params=problem.calibrate(model.params, shard))
 
     return compile_for_clients(adapt)
 
 
-def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Params:
-    """The model that a client would use: the one whose scores are called `own`."""
+def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Compressed:
+    """The model that a client would use, the one whose scores are called `own`; with its levels, if it has any."""
     return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
 
 

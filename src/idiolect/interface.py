@@ -12,12 +12,13 @@ from idiolect.contracts import Algorithm, Peer, Problem, Protocol, StepRule
 from idiolect.engines import Workers
 from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
-from idiolect.experiment import Cell, Outcome, prepare_cell, run_cell
+from idiolect.experiment import run_cell
 from idiolect.network import Network, Timeline, draw_timeline
 from idiolect.network.rounds import Rounds
 from idiolect.network.topology import Wire, erdos_renyi
 from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.recipes import load_recipe
+from idiolect.recording import Cell, Outcome, prepare_cell
 
 
 def run(recipe: str = "demo", *settings: str, out: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:

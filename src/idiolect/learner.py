@@ -12,6 +12,7 @@ import optax
 
 from idiolect.contracts import (
     Algorithm,
+    Compressed,
     Info,
     Key,
     Learner,
@@ -68,11 +69,16 @@ def _gradient(
     return lambda oracle, own, params, received, key: (own, *objective.gradient(oracle, params, received, key))
 
 
-def adaptation(objective: Objective | PersonalObjective) -> Callable[[Oracle, PyTree, Params, Key], Params]:
+def adaptation(objective: Objective | PersonalObjective) -> Callable[[Oracle, PyTree, Params, Key], Compressed]:
     """(oracle, own, params, key) -> the model that a client would use, having received `params`."""
     if isinstance(objective, PersonalObjective):
-        return objective.adapt
-    return lambda oracle, own, params, key: objective.adapt(oracle, params, key)
+        return lambda oracle, own, params, key: objective.compressed(own)
+    return lambda oracle, own, params, key: uncompressed(objective.adapt(oracle, params, key))
+
+
+def uncompressed(params: Params) -> Compressed:
+    """A model in full precision."""
+    return Compressed(params, params, {})
 
 
 Descent: TypeAlias = Callable[[Params, Shard, Key, Scalar], tuple[Params, Info]]

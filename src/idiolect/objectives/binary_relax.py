@@ -73,10 +73,7 @@ def binary_relax(
         moved = Own(y, {name: fit_scale(leaves[name], c) for name, c in own.levels.items()}, memory, own.steps + 1)
         return moved, optax.tree.scale(lambda_p, optax.tree.sub(params, y)), {"loss": loss, **rounding(moved)}
 
-    def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Params:
-        return compress(own).params
-
-    return PersonalObjective(begin, value, gradient, adapt, compress, dealt.clients)
+    return PersonalObjective(begin, value, gradient, compress, dealt.clients)
 
 
 def fit_scale(weights: jax.Array, levels: jax.Array) -> jax.Array:

@@ -57,7 +57,4 @@ def post_training(
             own._replace(levels={n: first_levels(leaves[n], len(c), centers) for n, c in own.levels.items()})
         )
 
-    def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Params:
-        return compressed(own).params
-
-    return PersonalObjective(begin, value, gradient, adapt, compressed, dealt.clients)
+    return PersonalObjective(begin, value, gradient, compressed, dealt.clients)

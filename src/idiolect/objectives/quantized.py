@@ -11,7 +11,7 @@ K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL: quantized personalization with 
 | Alg. 1, l. 4-5; Alg. 2, l. 6-7: c <- prox(c - eta2 h) | `_train` |
 | Alg. 2, l. 8: w <- w - eta3 lambda_p (w - x) | `gradient`; eta3 is the training's step size |
 | Alg. 2, l. 10-11 and 14-16 | any protocol with a server; `synchronous` is the paper's |
-| Alg. 1, output; Alg. 2, l. 19: Q_c(x) | `adapt`, `compressed` |
+| Alg. 1, output; Alg. 2, l. 19: Q_c(x) | `compressed` |
 | Sec. 7.1, P -> infinity | `sharpness` not set |
 | Sec. 7.2, fine tuning | `fine_tune_after`, `_tune` |
 | footnote 6: full precision | `bits = 32` |
@@ -108,10 +108,7 @@ def quantized(
         grads = optax.tree.scale(lambda_p, optax.tree.sub(params, moved.weights))  # Alg. 2, l. 8
         return moved, grads, {"loss": loss, **rounding(moved)}
 
-    def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Params:
-        return compress(own).params  # Alg. 2, l. 19
-
-    return PersonalObjective(begin, value, gradient, adapt, compress, dealt.clients)
+    return PersonalObjective(begin, value, gradient, compress, dealt.clients)
 
 
 def _train(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) -> tuple[Own, Scalar]:

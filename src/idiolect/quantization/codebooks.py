@@ -86,10 +86,11 @@ def first_levels(weights: jax.Array, levels: int, start: Start) -> jax.Array:
     if not isinstance(start, str):
         return jnp.sort(jnp.asarray(start, weights.dtype)) * jnp.abs(flat).mean()
     quantiles = jnp.quantile(flat, (jnp.arange(levels) + 0.5) / levels).astype(weights.dtype)
-    return quantiles if start == "quantiles" else fit_levels(flat, quantiles, _ROUNDS)
+    return quantiles if start == "quantiles" else fit_levels(flat, quantiles)
 
 
-def fit_levels(weights: jax.Array, levels: jax.Array, rounds: int) -> jax.Array:
+@jax.jit
+def fit_levels(weights: jax.Array, levels: jax.Array) -> jax.Array:
     """Lloyd's algorithm: each level becomes the mean of its weights, again and again; one without any stays."""
 
     def improve(_: int, levels: jax.Array) -> jax.Array:
@@ -99,4 +100,4 @@ def fit_levels(weights: jax.Array, levels: jax.Array, rounds: int) -> jax.Array:
         return jnp.sort(jnp.where(count > 0, total / jnp.maximum(count, 1), levels))
 
     weights = weights.ravel()
-    return jax.lax.fori_loop(0, rounds, improve, levels)
+    return jax.lax.fori_loop(0, _ROUNDS, improve, levels)

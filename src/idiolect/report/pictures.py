@@ -9,6 +9,7 @@ from idiolect.building import describe, headline_column
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.recipes import Recipe
+from idiolect.report.level_pictures import level_pictures
 from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
 from idiolect.report.style import labelled, log_scale, style
 from idiolect.runs.folder import RunFolder, write_atomically
@@ -33,6 +34,7 @@ def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
         *distance_picture(recipe, cells),
         *_over_steps(recipe, cells),
         (_per_client(recipe, cells), _PER_CLIENT),
+        *level_pictures(recipe, cells),
         *(_server_pictures(recipe, _schedules(recipe, turns)) if turns else []),
         *peer_pictures(recipe, cells, {k: table for k, table in tables.items() if isinstance(table, Rounds)}),
     ]

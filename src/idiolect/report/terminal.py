@@ -41,15 +41,19 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console = console or Console()
     console.width = max(console.width, 100)  # a wide table is better than a folded one
     unseen = any("unseen" in entry for entry in summary["algorithms"].values())
+    packed = any(entry["bits"]["mean"] < 32 for entry in summary["algorithms"].values())
     table = Table(title=f"{summary['recipe']}: {summary['metric']} at virtual time {summary['virtual_time']:g}")
     table.add_column("algorithm", no_wrap=True)
-    for name in ("global", "personalized", "worst decile", *(["unseen"] if unseen else []), "updates", "seconds"):
+    optional = [*(["unseen"] if unseen else []), *(["bits", "bytes"] if packed else [])]
+    for name in ("global", "personalized", "worst decile", *optional, "updates", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for label, entry in summary["algorithms"].items():
         mine = entry["participating"]
         row = [_pm(mine["global"]), _pm(mine["personalized"]), _pm(mine["personalized"]["worst_decile"])]
         if unseen:
             row.append(_pm(entry["unseen"]["personalized"]))
+        if packed:
+            row += [f"{entry['bits']['mean']:.4g}", f"{entry['bytes']['mean']:,.0f}"]
         table.add_row(label, *row, f"{entry['updates']['mean']:.0f}", f"{entry['wall_clock_seconds']['mean']:.1f}")
     console.print(table)
     for line in remarks(summary):

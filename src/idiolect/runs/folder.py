@@ -19,11 +19,11 @@ from safetensors.numpy import save
 
 from idiolect.contracts import PyTree
 from idiolect.errors import UserMistake
-from idiolect.experiment import Outcome
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import Recipe, load_recipe, write_recipe
+from idiolect.recording import Outcome
 
 
 class RunFolder:
@@ -129,10 +129,11 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
                 "updates": point.updates,
                 **{group: {k: s._asdict() for k, s in scores.items()} for group, scores in point.scores.items()},
                 "reports": point.reports,
+                **({"layers": {name: view._asdict() for name, view in point.layers.items()}} if point.layers else {}),
             }
             for point in outcome.points
         ],
-        "clients": [client._asdict() for client in outcome.clients],
+        "clients": [{**client._asdict(), **outcome.sizes[client.client]._asdict()} for client in outcome.clients],
     }
 
 
@@ -143,7 +144,7 @@ def head(cell: dict[str, Any]) -> dict[str, Any]:
 
 def _flat(client: dict[str, Any]) -> dict[str, Any]:
     scores = {(f"after_{k}_steps" if k != "own" else "own"): value for k, value in client["scores"].items()}
-    return {**{key: client[key] for key in ("client", "group", "samples")}, **scores}
+    return {**{key: client[key] for key in ("client", "group", "samples", "bits", "bytes")}, **scores}
 
 
 def _tensors(outcome: Outcome) -> bytes:
@@ -155,4 +156,5 @@ def _tensors(outcome: Outcome) -> bytes:
 
 def _named(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {prefix + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    # A number has no axis, and ascontiguousarray would give it one.
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}

@@ -41,6 +41,8 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
             summary[group] = {
                 name: _over_seeds([end[group][column] for end in ends]) for name, column in columns.items()
             }
+    for name in ("bits", "bytes"):
+        summary[name] = _mean_std([_over_participating(cell, name) for cell in cells])
     summary["updates"] = _mean_std([end["updates"] for end in ends])
     summary["wall_clock_seconds"] = _mean_std([cell["seconds"] for cell in cells])
     for name in ("residual", "capped"):
@@ -54,6 +56,10 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
         summary["leaked_share"] = _mean_std([_leaked_share(end["reports"]) for end in ends])
     ended = {str(cell["seed"]): cell["ended"] for cell in cells if cell["ended"]}
     return {**summary, "ended": ended} if ended else summary
+
+
+def _over_participating(cell: dict[str, Any], name: str) -> float:
+    return float(np.mean([client[name] for client in cell["clients"] if client["group"] == "participating"]))
 
 
 def _leaked_share(reports: dict[str, float]) -> float:
