@@ -1,4 +1,4 @@
-"""The command line: `idiolect list` and `idiolect run`."""
+"""The command line: `idiolect list`, `run`, `export` and `advise`."""
 
 import argparse
 import json
@@ -41,6 +41,29 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
+    export = commands.add_parser("export", help="write clients' models from a run folder, for devices")
+    export.set_defaults(command=_export)
+    export.add_argument("run", type=Path, help="a run folder")
+    whose = export.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--client", type=int, metavar="I")
+    whose.add_argument("--all", action="store_true", help="every client's, into the folder --out, with a table")
+    export.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="*.safetensors, *.onnx, or both if bare"
+    )
+    export.add_argument("--algorithm", metavar="LABEL", help="which one, if the run has several")
+    export.add_argument("--seed", type=int, metavar="N", help="default: the run's first")
+    export.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    advise = commands.add_parser("advise", help="choose bit widths for byte budgets, on validation data")
+    advise.set_defaults(command=_advise)
+    advise.add_argument("recipe", help="a recipe with an algorithm that has bit widths")
+    advise.add_argument(
+        "--bytes", required=True, metavar="N,N,…", help="what a client's model may take; or one for each"
+    )
+    advise.add_argument("--widths", default="1,2,3,4", metavar="N,N,…", help="bits to try; default: 1,2,3,4")
+    advise.add_argument("--algorithm", metavar="LABEL", help="which one, if the recipe has several")
+    advise.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
+    advise.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
+    advise.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     return parser
 
 
@@ -109,6 +132,39 @@ def _run(options: argparse.Namespace) -> int:
         print(f"idiolect: note: {line}", file=sys.stderr)
     print(f"Run folder: {out}   summary: {out / 'summary.json'}   pictures: {out / 'pictures.html'}")
     return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from idiolect.report.terminal import print_shipped
+    from idiolect.runs.models import open_run
+    from idiolect.runs.shipping import ship, ship_all
+
+    finished = open_run(options.run, options.algorithm, options.seed, options.data_dir)
+    shipped = ship_all(finished, options.out) if options.all else [ship(finished, options.client, options.out)]
+    print_shipped(finished, shipped)
+    return 0
+
+
+def _advise(options: argparse.Namespace) -> int:
+    from idiolect.recipes import load_recipe
+    from idiolect.report.terminal import print_advice, progress_bar
+    from idiolect.runs.folder import next_free
+    from idiolect.runs.widths import advise
+
+    budgets, widths = _numbers("--bytes", options.bytes), _numbers("--widths", options.widths)
+    recipe = load_recipe(options.recipe, options.settings)
+    out = options.out or next_free(Path("runs"), f"{recipe.name}-widths")
+    advice = advise(recipe, options.algorithm, budgets, widths, out, data_dir=options.data_dir, progress=progress_bar)
+    print_advice(advice, budgets)
+    print(f"Run folder: {out}")
+    return 0
+
+
+def _numbers(what: str, text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise UserMistake(f"{what} is '{text}', but must be whole numbers separated by commas, such as 1,2,4")
+    return [int(part) for part in parts]
 
 
 def _seed_settings(options: argparse.Namespace) -> list[str]:

@@ -13,6 +13,14 @@ the cost (4) after u personal steps is, which step sizes its theorems use, and h
 | Lemma 3 | `nonconvex_smoothness`, `nonconvex_variance` |
 | Proposition 1, Theorem 1 | `convex_step_size`, `nonconvex_step_size` |
 
+K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL. 2021: which steps make its objective fall.
+
+| QuPeL | code |
+| --- | --- |
+| A.4, A.5; Claims 1, 2 for the soft quantizer of Sec. 2.2 | `Staircase`, `staircase` |
+| Theorem 1; Theorem 2 (`lambda_p`) | `weights_step_size`, `levels_step_size` |
+| Theorem 2, eta3 | `shared_step_size` |
+
 Deviations: Lemma 1 prints eps1^(-1/(2u)), which makes every alpha negative; the proof needs (1 - alpha L)^(2u) >= eps1,
 hence the exponent +1/(2u). Its proof bounds Q_u in (45) but uses Q_{u-1}, as it must; the recursion (39) holds with the
 exponent 2r and not 2u - 2, which changes nothing in the end; (58) has a norm where the least singular value belongs,
@@ -21,9 +29,13 @@ needed. With it, 2(i) fails on all of R^d, since no strongly convex function has
 region that the personal steps do not leave or, on quadratics, where H = 0 and G does not matter, infinite. The rate of
 Proposition 1 must have mu-hat squared: steps of 1 / (mu t) on mu/2 z^2 end at a mean squared distance of
 sigma^2 / (mu^2 T). Theorem 1's F(0) stands for F(0) - inf F. The factor 4 of Lemmas 2 and 3 is printed, not needed.
+QuPeL's Theorem 1 prints eta1 = 1/2 (...) for 1 / (2 (...)), and Theorem 2 eta3 = sqrt(T) / (4 lambda_p) for
+1 / (4 lambda_p sqrt(T)); the proofs use the latter. Its claims leave the constants of the soft quantizer open; ours
+come from |sigma'| <= 1/4 and |sigma''| <= 1 / (6 sqrt(3)).
 """
 
 import math
+from typing import NamedTuple
 
 from idiolect.contracts import Constants
 from idiolect.errors import UserMistake
@@ -129,6 +141,50 @@ def contact_period(gamma_w: int, gamma_d: int, gamma_f: int) -> int:
     """Gamma_s, within which an agent hears from every in-neighbour (PARS-Push, under Assumption 1)."""
     _at_least("gamma_f", gamma_f, 0)
     return gamma_w * (gamma_f + 1) + effective_delay(gamma_w, gamma_d)
+
+
+class Staircase(NamedTuple):
+    """Bounds on the soft quantizer: Lipschitz (l), smoothness (L) and gradient (G), in weights (1) and levels (2)."""
+
+    l1: float
+    smooth1: float
+    bound1: float
+    l2: float
+    smooth2: float
+    bound2: float
+
+
+def staircase(sharpness: float, widest_gap: float, span: float, levels: int, weights: int) -> Staircase:
+    """The constants of QuPeL's soft quantizer with P = `sharpness`, wherever levels are no further apart than told.
+
+    `span` is from the lowest to the highest level, `widest_gap` between two neighbours.
+    """
+    _positive("sharpness", sharpness)
+    _at_least("levels", levels, 2)
+    _at_least("weights", weights, 1)
+    curve = 1 / (6 * math.sqrt(3))  # the largest second derivative of the sigmoid
+    slope = sharpness * span / 4
+    in_levels = math.sqrt(weights * levels) * (1 + sharpness * widest_gap / 4)
+    bend = math.sqrt(weights) * (sharpness / 2 + widest_gap * sharpness**2 * curve)
+    return Staircase(slope, sharpness**2 * span * curve, math.sqrt(weights) * slope, in_levels, bend, in_levels)
+
+
+def weights_step_size(constants: Constants, stairs: Staircase, lambda_p: float = 0.0) -> float:
+    """eta1 = 1 / (2 (2 lambda_p + L + G L_Q1 + G_Q1 L l_Q1)): QuPeL, Theorem 1 (`lambda_p = 0`) and Theorem 2."""
+    rounded = constants.gradient_bound * stairs.smooth1 + stairs.bound1 * constants.smoothness * stairs.l1
+    return 1 / (2 * (2 * lambda_p + constants.smoothness + rounded))
+
+
+def levels_step_size(constants: Constants, stairs: Staircase) -> float:
+    """eta2 = 1 / (2 (G L_Q2 + G_Q2 L l_Q2)): QuPeL, Theorems 1 and 2."""
+    return 1 / (2 * (constants.gradient_bound * stairs.smooth2 + stairs.bound2 * constants.smoothness * stairs.l2))
+
+
+def shared_step_size(lambda_p: float, iterations: int) -> float:
+    """eta3 = 1 / (4 lambda_p sqrt(T)): QuPeL, Theorem 2."""
+    _positive("lambda_p", lambda_p)
+    _at_least("iterations", iterations, 1)
+    return 1 / (4 * lambda_p * math.sqrt(iterations))
 
 
 def _roughness(constants: Constants) -> float:

@@ -10,6 +10,9 @@ K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL. 2021, Sec. 7.1.
 Deviations: the map for the centers is printed with a minus before the counts, which would push a center away from its
 median; the sentence below it, and minimising what is printed above it, ask for a plus.
 
+Theorem 1 asks for exact maps; the one for the centers is first-order, so a level that has come to its median goes on
+stepping to and fro across it, by `pull` times the weights it has.
+
 Laws: `draw_weights` minimises (x - y)^2 / (2 eta1) + lambda R(x, c) exactly; `draw_levels` minimises the same with R
 replaced by its tangent at the old levels. With one level per distinct weight neither moves anything.
 """

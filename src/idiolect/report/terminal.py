@@ -1,6 +1,6 @@
 """The terminal's view of a run: a progress bar while it goes on, a table when it is over."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +10,12 @@ from rich.table import Table
 
 from idiolect.engines.serverless import LEAK
 from idiolect.experiment import Progress as State
+from idiolect.learner import uncompressed
+from idiolect.quantization.views import size_of
 from idiolect.recipes import Recipe
+from idiolect.runs.models import Finished
+from idiolect.runs.shipping import Shipped
+from idiolect.runs.widths import Advice
 
 
 @contextmanager
@@ -63,6 +68,45 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     if unseen:
         console.print("Unseen: the same personalization for clients that took no part in training.")
     console.print(f"Scored on {what['scored_on']}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
+
+
+def print_shipped(finished: Finished, shipped: list[Shipped], console: Console | None = None) -> None:
+    """What was written for each client: bits a weight, bytes of the model, its score at the end of the run."""
+    console = console or Console()
+    console.width = max(console.width, 100)
+    full = size_of(uncompressed(finished.snapshot.params)).bytes
+    split, metric = finished.recipe.evaluation.split, finished.problem.metric.name
+    table = Table(title=f"{finished.label}, seed {finished.seed}: each client's own model, and its {split} {metric}")
+    for name in ("client", "bits", "bytes", "of full size", metric, "files"):
+        table.add_column(name, justify="left" if name == "files" else "right", no_wrap=True)
+    for one in shipped:
+        score = "not scored" if one.score is None else f"{one.score:.3f}"
+        files = ", ".join(file.name for file in one.files)
+        table.add_row(str(one.client), f"{one.bits:.4g}", f"{one.bytes:,}", f"{one.bytes / full:.1%}", score, files)
+    console.print(table)
+    console.print(f"Written to {shipped[0].files[0].parent}")
+
+
+def print_advice(advice: Advice, budgets: Sequence[int], console: Console | None = None) -> None:
+    """Every width tried, and what to write into the recipe."""
+    console = console or Console()
+    console.width = max(console.width, 100)
+    table = Table(title="Bit widths, judged on validation data (± standard error over clients and seeds)")
+    for name in ("bits", "bytes", "score", "chosen for budgets of"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in advice.candidates:
+        mine = sorted({budget for budget, width in advice.chosen.items() if width == one.bits})
+        table.add_row(
+            str(one.bits), f"{one.bytes:,}", f"{one.score:.3f} ± {one.error:.3f}", ", ".join(f"{b:,}" for b in mine)
+        )
+    console.print(table)
+    for budget in sorted({budget for budget, width in advice.chosen.items() if width is None}):
+        console.print(
+            f"No width fits {budget:,} bytes; the smallest model takes {min(c.bytes for c in advice.candidates):,}."
+        )
+    if all(advice.chosen[budget] for budget in budgets):
+        chosen = [advice.chosen[budget] for budget in budgets]
+        console.print(f"bits = {chosen[0] if len(chosen) == 1 else chosen}")
 
 
 def remarks(summary: dict[str, Any]) -> list[str]:

@@ -148,13 +148,14 @@ def _flat(client: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tensors(outcome: Outcome) -> bytes:
-    tensors = _named("server", outcome.params)
+    tensors = names_of("server", outcome.params)
     for client, state in sorted(outcome.personal.items()):
-        tensors |= _named(f"client{client}", state)
-    return save(tensors)
-
-
-def _named(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
+        tensors |= names_of(f"client{client}", state)
     # A number has no axis, and ascontiguousarray would give it one.
-    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
+    return save({name: np.asarray(leaf, order="C") for name, leaf in tensors.items()})
+
+
+def names_of(prefix: str, tree: PyTree) -> dict[str, Any]:
+    """The leaves of a tree under the names they have in a file of parameters."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}

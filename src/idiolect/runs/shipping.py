@@ -1,0 +1,68 @@
+"""Models leave a run: one file per client for a device, as a bundle and as an ONNX graph."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from idiolect.contracts import Compressed
+from idiolect.errors import UserMistake
+from idiolect.export.bundle import write_bundle
+from idiolect.quantization.views import size_of
+from idiolect.recipes.tables import image_problem
+from idiolect.runs.models import Finished
+
+BUNDLE, ONNX = ".safetensors", ".onnx"
+
+
+class Shipped(NamedTuple):
+    """One client's files, and what to expect of them: bits a weight, bytes of the model, its score when it was run."""
+
+    client: int
+    bits: float
+    bytes: int
+    score: float | None  # None for a client that was not scored
+    files: list[Path]
+
+
+def ship(finished: Finished, client: int, out: Path) -> Shipped:
+    """Write a client's model to `out`: with a suffix, as that kind of file; without one, as both kinds."""
+    if out.suffix not in ("", BUNDLE, ONNX):
+        raise UserMistake(f"--out {out} ends in '{out.suffix}', but can end in {BUNDLE}, {ONNX} or neither, for both")
+    if not out.parent.is_dir():
+        raise UserMistake(f"--out {out} lies in a folder that does not exist")
+    kinds = [out.suffix] if out.suffix else [BUNDLE, ONNX]
+    files = [out.with_name(out.name.removesuffix(out.suffix) + kind) for kind in kinds]
+    model = finished.compressed(client)
+    about = {"recipe": finished.recipe.name, "algorithm": finished.label, "seed": str(finished.seed)}
+    about["client"] = str(client)
+    for file in files:
+        if file.suffix == BUNDLE:
+            write_bundle(file, model, about)
+        else:
+            _write_graph(file, finished, model, about)
+    scores = finished.clients.get(client)
+    size = size_of(model)
+    return Shipped(client, size.bits, size.bytes, scores and scores["scores"]["own"], files)
+
+
+def ship_all(finished: Finished, out: Path) -> list[Shipped]:
+    """Write every client's model into the folder `out`."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise UserMistake(f"--out {out} cannot be written: {reason.strerror or reason}") from None
+    return [ship(finished, client, out / f"client{client}") for client in range(finished.problem.clients.total)]
+
+
+def _write_graph(file: Path, finished: Finished, model: Compressed, about: dict[str, str]) -> None:
+    from idiolect.export.onnx_models import write_onnx
+
+    images = image_problem(finished.recipe)
+    if images is None:
+        raise UserMistake(
+            f"{finished.recipe.problem.name} is no image problem, and only those have graphs; ask for {BUNDLE}"
+        )
+    rows = finished.problem.clients.train.rows
+    classes = int(np.asarray(rows["label"]).max()) + 1
+    write_onnx(file, model, images.model, tuple(rows["image"].shape[1:]), classes, about)
