@@ -1,0 +1,153 @@
+"""Objectives that keep weights and levels of their own: what they must agree with, and what they leave behind."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from idiolect import catalog
+from idiolect.engines import Workers, prepare, simulate
+from idiolect.network import Network, draw_timeline
+from idiolect.objectives import binary_relax, post_training, quantized
+from idiolect.problems import quadratics
+from idiolect.quantization.personal import Own
+from tests.oracles import CLIENTS
+
+N, D = 4, 6
+KEY = jax.random.key(0)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    start = jnp.array([-1.1, -0.4, 0.13, 0.3, 0.9, 1.7])
+    return quadratics(clients=N, dimension=D, noise=0.1, unseen=0.25, seed=5)._replace(init=lambda key: start)
+
+
+def end_of(problem, name, objective, horizon=30.0, step_size=0.5):
+    algorithm = catalog.algorithm(name, problem, objective=objective, local_steps=4, step_size=step_size, batch_size=3)
+    schedule = algorithm.protocol.schedule
+    table = draw_timeline(Network(), problem.clients.participating, schedule, horizon=horizon, seed=1)
+    with Workers(2) as workers:
+        return list(simulate(prepare(problem, algorithm), problem.clients, table, workers, seed=0, times=[horizon]))[-1]
+
+
+def same(left, right, **tolerance):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **tolerance), left, right)
+
+
+def test_full_precision_and_alone_it_is_plain_training(problem):
+    ours = end_of(problem, "local_quantized", {"bits": 32, "step_size": 0.05})
+    plain = end_of(problem, "local", {}, step_size=0.05)
+    for client in problem.clients.participating:
+        same(ours.own(client).weights, plain.model(client), rtol=1e-6)
+        assert ours.own(client).levels == {}
+
+
+def test_without_a_pull_and_without_learning_levels_weights_are_those_of_full_precision(problem):
+    free = {"keep": [], "lambda": 0.0, "centers_step_size": 0.0, "lambda_p": 0.3}
+    rounded, full = (end_of(problem, "qupel", free | {"bits": bits}) for bits in (2, 32))
+    same(rounded.params, full.params, rtol=1e-6)
+    same(rounded.own(0).weights, full.own(0).weights, rtol=1e-6)
+
+
+def test_clients_have_the_widths_they_were_dealt(problem):
+    end = end_of(problem, "qupel", {"keep": [], "bits": {3: 1, 1: 2, 32: 1}, "lambda_p": 0.3})
+    counts = [[len(levels) for levels in end.own(client).levels.values()] for client in range(N)]
+    assert counts == [[8], [2], [2], []]
+
+
+def test_after_fine_tuning_every_weight_is_a_level_and_the_rest_is_free(problem):
+    end = end_of(problem, "qupel", {"keep": [], "bits": 1, "lambda_p": 0.3, "fine_tune_after": 6})
+    (client, *_) = problem.clients.participating
+    own = end.own(client)
+    assert int(own.steps) > 6
+    assert set(np.asarray(own.weights).tolist()) <= set(np.asarray(next(iter(own.levels.values()))).tolist())
+
+
+def test_an_unseen_client_rounds_the_model_it_receives(problem):
+    objective = {"keep": [], "bits": 1, "lambda_p": 0.3, "centers": "quantiles"}
+    end = end_of(problem, "qupel", objective)
+    (stranger,) = problem.clients.unseen
+    same(end.own(stranger).weights, end.params)
+    (levels,) = end.own(stranger).levels.values()
+    same(levels, np.quantile(np.asarray(end.params), [0.25, 0.75]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kind):
+    oracle, params = CLIENTS[kind]()
+    objective = quantized(levels=3, keep=[], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
+    own = objective.begin(params, 0)
+    shared = jax.tree.map(lambda leaf: leaf + 0.3, params)
+    leaves, levels = jax.tree.leaves(params), list(own.levels.values())
+    rounded = objective.compressed(own)
+    apart = sum(
+        np.abs(np.asarray(a) - np.asarray(b)).sum()
+        for a, b in zip(leaves, jax.tree.leaves(rounded.params), strict=True)
+    )
+    soft = oracle.value(params, KEY) if not levels else _soft_value(oracle, params, own)
+    by_hand = oracle.value(params, KEY) + soft + 0.7 * 0.5 * apart + 0.5 * 0.4 * 0.09 * sum(a.size for a in leaves)
+    assert float(objective.value(oracle, own, shared, KEY)) == pytest.approx(float(by_hand), rel=1e-5)
+    moved, slope, _ = objective.gradient(oracle, own, shared, KEY)
+    derivative = jax.grad(lambda w: objective.value(oracle, moved, w, KEY))(shared)
+    same(slope, derivative, rtol=1e-4, atol=1e-6)
+
+
+def _soft_value(oracle, params, own: Own):
+    """f at sums of sigmoids, written out over the named leaves."""
+    flat, tree = jax.tree_util.tree_flatten_with_path(params)
+    levels = iter(own.levels.values())
+    matrices = any(leaf.ndim > 1 for _, leaf in flat)
+    rounded = []
+    for _, leaf in flat:
+        if matrices and leaf.ndim < 2:
+            rounded.append(leaf)
+            continue
+        c = np.asarray(next(levels))
+        sigma = 1 / (1 + np.exp(-2.0 * (np.asarray(leaf)[..., None] - (c[1:] + c[:-1]) / 2)))
+        rounded.append(jnp.asarray(c[0] + sigma @ np.diff(c), leaf.dtype))
+    return oracle.value(jax.tree.unflatten(tree, rounded), KEY)
+
+
+def test_binary_relax_against_a_loop():
+    oracle, start = CLIENTS["quadratic"]()
+    objective = binary_relax(keep=[], lambda_=1.5, step_size=0.1, fine_tune_after=12)
+    own, y = objective.begin(start, 0), np.asarray(start, np.float64)
+    for t in range(20):
+        own, slope, _ = objective.gradient(oracle, own, start, KEY)
+        projected = np.abs(y).mean() * np.sign(y)  # the best s {-1, 1}: Yin et al., Sec. 2
+        x = (1.5 * projected + y) / 2.5 if t < 12 else projected
+        y = y - 0.1 * np.asarray(oracle.gradient(jnp.asarray(x, jnp.float32), KEY)[1], np.float64)
+        assert float(jnp.abs(slope).max()) == 0.0
+    np.testing.assert_allclose(own.weights, y, rtol=1e-4)
+    np.testing.assert_allclose(objective.compressed(own).params, np.abs(y).mean() * np.sign(y), rtol=1e-4)
+
+
+def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
+    oracle, start = CLIENTS["small_net"]()
+    rounding, plain = post_training(bits=1, keep=[], step_size=0.1), quantized(bits=32, step_size=0.1)
+    own, free = rounding.begin(start, 0), plain.begin(start, 0)
+    for _ in range(3):
+        own, free = rounding.gradient(oracle, own, start, KEY)[0], plain.gradient(oracle, free, start, KEY)[0]
+    same(own.weights, free.weights)
+    model = rounding.compressed(own)
+    assert [len(np.unique(leaf)) for leaf in jax.tree.leaves(model.params) if leaf.ndim > 1] == [2, 2]
+    same(model.params[0][1], free.weights[0][1])  # biases stay
+    for name, levels in model.levels.items():
+        layer = np.asarray(own.weights[int(name[0])][0]).ravel()
+        nearest = np.abs(layer[:, None] - np.asarray(levels)).argmin(1)
+        same(levels, [layer[nearest == j].mean() for j in range(2)], rtol=1e-4)  # each the mean of its weights
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_momentum_and_adam_reach_lower_losses_than_they_started_from(optimizer):
+    oracle, start = CLIENTS["small_net"]()
+    objective = quantized(
+        bits=2, keep=["last"], step_size=0.02, optimizer=optimizer, momentum=0.9, weight_decay=1e-4, lambda_=1e-3
+    )
+    own = objective.begin(start, 0)
+    step = jax.jit(lambda own: objective.gradient(oracle, own, start, KEY)[0])
+    for _ in range(60):
+        own = step(own)
+    before, after = (oracle.value(objective.compressed(o).params, KEY) for o in (objective.begin(start, 0), own))
+    assert after < before - 0.1
