@@ -1,0 +1,124 @@
+"""Bundles: what is written comes back exactly, in the size that was promised."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from idiolect.contracts import Compressed
+from idiolect.errors import UserMistake
+from idiolect.export import reader
+from idiolect.export.bundle import bundle_bytes, bundle_size, write_bundle
+from idiolect.export.reader import read_bundle
+from idiolect.problems.models import cnn, mlp
+from idiolect.quantization.layers import named_leaves
+from tests.export.compressing import randomly, rounded
+
+ABOUT = {"algorithm": "qupel", "client": "3", "model": '{"name": "mlp"}', "note": 'a "quoted"\nline, ünïcode \x1f'}
+
+
+def small(levels: int = 3, seed: int = 0) -> Compressed:
+    return rounded(randomly(mlp((2, 2, 1), 3, hidden=(5,)), seed), levels)
+
+
+@given(st.integers(1, 40), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_bundle_gives_back_exactly_what_was_written(tmp_path_factory, levels, seed):
+    path = tmp_path_factory.mktemp("bundle") / "model.safetensors"
+    compressed = small(levels, seed)
+    write_bundle(path, compressed, ABOUT)
+    bundle = read_bundle(path)
+    expected = named_leaves(compressed.params)
+    assert list(bundle.params) == list(expected)
+    for name, leaf in expected.items():
+        assert bundle.params[name].dtype == np.float32
+        np.testing.assert_array_equal(bundle.params[name], leaf)
+    assert bundle.levels.keys() == compressed.levels.keys()
+    for name, values in compressed.levels.items():
+        np.testing.assert_array_equal(bundle.levels[name], values)
+    assert bundle.about == ABOUT
+
+
+def test_levels_may_repeat_and_layers_may_be_single_numbers(tmp_path):
+    weights = np.array([[1, -2, 1], [0, 1, -2]], np.float32)
+    params = {"a": weights, "b": np.array(7, np.float32), "c": np.array(2, np.float32)}
+    levels = {"a": np.array([-2.0, -2.0, 0.0, 1.0, 1.0]), "c": np.array([2.0])}
+    write_bundle(tmp_path / "model", Compressed(params, params, levels), {})
+    found = read_bundle(tmp_path / "model")
+    for name, leaf in params.items():
+        np.testing.assert_array_equal(found.params[name], leaf, strict=True)
+    assert found.levels["a"].tolist() == [-2, -2, 0, 1, 1]
+
+
+def test_equal_models_are_equal_files_and_any_safetensors_reader_reads_them(tmp_path):
+    for number in range(5):
+        write_bundle(tmp_path / str(number), small(), ABOUT)
+    assert len({(tmp_path / str(number)).read_bytes() for number in range(5)}) == 1
+    tensors = load_file(tmp_path / "0")
+    assert sorted(tensors) == [f"{n}.{part}" for n in (0, 1) for part in ("bias", "weight.levels", "weight.planes")]
+    np.testing.assert_array_equal(tensors["0.weight.levels"], small().levels["0.weight"])
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4, 8, 16])
+def test_the_file_is_as_small_as_promised(tmp_path, levels):
+    """The header is text: 600 bytes and 150 for each layer are enough, whatever the number of weights."""
+    params = randomly(cnn((28, 28, 1), 10), 0)
+    compressed = rounded(params, levels, keep=["first", "last"])
+    write_bundle(tmp_path / "model", compressed, {"algorithm": "qupel"})
+    size, leaves = bundle_size(compressed), named_leaves(params)
+    weights = sum(leaves[name].size for name in compressed.levels)
+    bits = int(np.ceil(np.log2(levels)))
+    assert weights * bits / 8 <= size.planes <= weights * bits / 8 * 1.05
+    assert size.codebooks == 4 * levels * len(compressed.levels)
+    assert size.full_precision == 4 * sum(leaf.size for name, leaf in leaves.items() if name not in compressed.levels)
+    assert bundle_bytes(compressed) == size.total == size.planes + size.codebooks + size.full_precision
+    assert 0 < (tmp_path / "model").stat().st_size - size.total < 600 + 150 * len(leaves)
+
+
+def test_what_cannot_be_stored_is_refused_with_a_sentence(tmp_path):
+    good = small()
+    name = next(iter(good.levels))
+    cases = [
+        (good._replace(levels={**good.levels, name: np.array([0.0, np.nan])}), "has a level that is not finite"),
+        (good._replace(params=jax.tree.map(lambda x: x + np.inf, good.params)), "has a weight that is not finite"),
+        (good._replace(levels={**good.levels, name: np.array([0.0])}), "a weight that is none of its 1 levels"),
+        (good._replace(levels={**good.levels, name: np.zeros(0)}), "has no weights or no levels"),
+        (good._replace(levels={**good.levels, name: np.zeros((1, 1))}), "must be a list of numbers"),
+        (good._replace(levels={"9.weight": np.zeros(1)}), "levels for layer 9.weight, but the model has only 0.bias"),
+        (Compressed({"a": np.zeros(1), "a.planes": np.ones(1)}, None, {"a": np.zeros(1)}), "two layers that would"),
+    ]
+    for compressed, said in cases:
+        with pytest.raises(UserMistake, match=said):
+            write_bundle(tmp_path / "model", compressed, {})
+    with pytest.raises(UserMistake, match="cannot be written: No such file or directory"):
+        write_bundle(tmp_path / "nowhere" / "model", good, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_reader_is_one_file_that_needs_numpy_alone(tmp_path):
+    source = Path(reader.__file__).read_text()
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in imports if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) == {"numpy"}
+
+    compressed = small()
+    write_bundle(tmp_path / "model", compressed, ABOUT)
+    (tmp_path / "device.py").write_text(source)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import device\n"
+        "print(sum(float(x.sum()) for x in device.read_bundle(sys.argv[1] + '/model').params.values()))\n"
+        "print({'idiolect', 'jax', 'safetensors'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    total, loaded = done.stdout.splitlines()
+    expected = sum(float(leaf.sum()) for leaf in named_leaves(compressed.params).values())
+    assert float(total) == pytest.approx(expected, abs=1e-4)
+    assert loaded == "set()"
