@@ -25,10 +25,11 @@ from idiolect.evaluation import (
     scorer,
     spread,
 )
+from idiolect.export.contents import Size, bundle_size
 from idiolect.learner import uncompressed
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
-from idiolect.quantization.views import LayerView, Size, size_of, view_layers
+from idiolect.quantization.views import LayerView, view_layers
 
 
 class Point(NamedTuple):
@@ -132,8 +133,8 @@ class Record:
     def _size(self, client: int) -> Size:
         objective = self._prepared.program.algorithm.objective
         if isinstance(objective, PersonalObjective):
-            return size_of(jax.eval_shape(objective.compressed, self._last.own(client)))
-        return size_of(uncompressed(self._last.params))
+            return bundle_size(jax.eval_shape(objective.compressed, self._last.own(client)))
+        return bundle_size(uncompressed(self._last.params))
 
     def _distance(self, snapshot: Snapshot) -> dict[str, float]:
         """The mean over clients of the squared distance to the known minimiser."""

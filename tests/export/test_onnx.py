@@ -10,7 +10,8 @@ import pytest
 
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
-from idiolect.export.bundle import bundle_size, write_bundle
+from idiolect.export.bundle import write_bundle
+from idiolect.export.contents import bundle_size
 from idiolect.export.onnx_models import write_onnx
 from idiolect.problems.models import cnn, linear, mlp
 from idiolect.quantization.layers import named_leaves, replace_leaves

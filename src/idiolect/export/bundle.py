@@ -10,18 +10,17 @@ from safetensors.numpy import save
 
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
-from idiolect.export.contents import Packed, Size, bundle_bytes, bundle_size, stored_layers
+from idiolect.export.contents import Packed, stored_layers
 from idiolect.export.reader import FORMAT, VERSION, digest
-from idiolect.runs.folder import write_atomically
-
-__all__ = ["Size", "bundle_bytes", "bundle_size", "write_bundle", "write_file"]
+from idiolect.files import write_atomically
 
 
 def write_bundle(path: Path, compressed: Compressed, about: Mapping[str, str]) -> None:
     """Write a client's model, and what the caller tells `about` it, so that it is there whole or not at all.
 
     A quantized layer is stored as `<name>.planes` and `<name>.levels`, any other as it is, in float32. The file takes
-    `bundle_bytes` and a header: some 80 bytes for each tensor, 60 for each layer, 300 and the text of `about`.
+    what `contents.bundle_size` tells and a header: some 80 bytes for each tensor, 60 for each layer, 300 and the text
+    of `about`.
     """
     layers = stored_layers(compressed)
     tensors: dict[str, np.ndarray] = {}

@@ -22,9 +22,11 @@ class Size(NamedTuple):
     """Bytes of a model on its device, without the text that describes it.
 
     A layer of n weights with m levels takes b planes of n/8 bytes each, rounded up, where b is the logarithm of m to
-    base 2, rounded up, and at least one; and four bytes for each level. Every other number takes four.
+    base 2, rounded up, and at least one; and four bytes for each level. Every other number takes four. `bits` is the
+    mean b over all weights that have levels, and 32 if none has.
     """
 
+    bits: float
     planes: int
     codebooks: int
     full_precision: int
@@ -38,15 +40,12 @@ class Size(NamedTuple):
 def bundle_size(compressed: Compressed) -> Size:
     """What the model's payload takes in a bundle, part by part; nothing is packed to find out."""
     leaves = _named(compressed)
-    counts = {name: len(values) for name, values in compressed.levels.items()}
+    counts = {name: values.size for name, values in compressed.levels.items()}
     planes = sum(bits_for(m) * -(-leaves[name].size // 8) for name, m in counts.items())
     whole = sum(leaf.size for name, leaf in leaves.items() if name not in counts)
-    return Size(planes, 4 * sum(counts.values()), 4 * whole)
-
-
-def bundle_bytes(compressed: Compressed) -> int:
-    """What the model's payload takes in a bundle: planes, codebooks and the layers in full precision."""
-    return bundle_size(compressed).total
+    packed = sum(leaves[name].size for name in counts)
+    bits = sum(bits_for(m) * leaves[name].size for name, m in counts.items()) / packed if packed else 32.0
+    return Size(bits, planes, 4 * sum(counts.values()), 4 * whole)
 
 
 def stored_layers(compressed: Compressed) -> dict[str, Packed | np.ndarray]:

@@ -6,13 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.building import describe, headline_column
+from idiolect.files import write_atomically
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.recipes import Recipe
 from idiolect.report.level_pictures import level_pictures
 from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
 from idiolect.report.style import labelled, log_scale, style
-from idiolect.runs.folder import RunFolder, write_atomically
+from idiolect.runs.folder import RunFolder
 
 _PER_CLIENT = "Every dot is a participating client at the end of the run, all seeds; the box spans the middle half."
 _OVER_STEPS = "The last model after more and more personal steps; mean over participating clients and seeds."

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from idiolect.engines.serverless import LEAK
 from idiolect.experiment import Progress as State
+from idiolect.export.contents import bundle_size
 from idiolect.learner import uncompressed
-from idiolect.quantization.views import size_of
 from idiolect.recipes import Recipe
 from idiolect.runs.models import Finished
 from idiolect.runs.shipping import Shipped
@@ -74,7 +74,7 @@ def print_shipped(finished: Finished, shipped: list[Shipped], console: Console |
     """What was written for each client: bits a weight, bytes of the model, its score at the end of the run."""
     console = console or Console()
     console.width = max(console.width, 100)
-    full = size_of(uncompressed(finished.snapshot.params)).bytes
+    full = bundle_size(uncompressed(finished.snapshot.params)).total
     split, metric = finished.recipe.evaluation.split, finished.problem.metric.name
     table = Table(title=f"{finished.label}, seed {finished.seed}: each client's own model, and its {split} {metric}")
     for name in ("client", "bits", "bytes", "of full size", metric, "files"):

@@ -8,8 +8,6 @@ with the cells it still lacks.
 import csv
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from safetensors.numpy import save
 
 from idiolect.contracts import PyTree
 from idiolect.errors import UserMistake
+from idiolect.export.contents import Size
+from idiolect.files import write_atomically
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
@@ -99,21 +99,6 @@ def next_free(parent: Path, name: str) -> Path:
     return path
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def cell_record(outcome: Outcome) -> dict[str, Any]:
     """An outcome as plain JSON values, without the arrays."""
     return {
@@ -133,8 +118,12 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
             }
             for point in outcome.points
         ],
-        "clients": [{**client._asdict(), **outcome.sizes[client.client]._asdict()} for client in outcome.clients],
+        "clients": [{**client._asdict(), **_size(outcome.sizes[client.client])} for client in outcome.clients],
     }
+
+
+def _size(size: Size) -> dict[str, float]:
+    return {"bits": size.bits, "bytes": size.total}
 
 
 def head(cell: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import numpy as np
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
 from idiolect.export.bundle import write_bundle
-from idiolect.quantization.views import size_of
+from idiolect.export.contents import bundle_size
+from idiolect.export.onnx_models import write_onnx
 from idiolect.recipes.tables import image_problem
 from idiolect.runs.models import Finished
 
@@ -41,9 +42,8 @@ def ship(finished: Finished, client: int, out: Path) -> Shipped:
             write_bundle(file, model, about)
         else:
             _write_graph(file, finished, model, about)
-    scores = finished.clients.get(client)
-    size = size_of(model)
-    return Shipped(client, size.bits, size.bytes, scores and scores["scores"]["own"], files)
+    size, recorded = bundle_size(model), finished.clients.get(client)
+    return Shipped(client, size.bits, size.total, recorded["scores"]["own"] if recorded else None, files)
 
 
 def ship_all(finished: Finished, out: Path) -> list[Shipped]:
@@ -56,8 +56,6 @@ def ship_all(finished: Finished, out: Path) -> list[Shipped]:
 
 
 def _write_graph(file: Path, finished: Finished, model: Compressed, about: dict[str, str]) -> None:
-    from idiolect.export.onnx_models import write_onnx
-
     images = image_problem(finished.recipe)
     if images is None:
         raise UserMistake(
