@@ -32,9 +32,22 @@ def ship(finished: Finished, client: int, out: Path) -> Shipped:
         raise UserMistake(f"--out {out} ends in '{out.suffix}', but can end in {BUNDLE}, {ONNX} or neither, for both")
     if not out.parent.is_dir():
         raise UserMistake(f"--out {out} lies in a folder that does not exist")
+    return _write(finished, client, finished.compressed(client), out)
+
+
+def ship_all(finished: Finished, out: Path) -> list[Shipped]:
+    """Write every client's model into the folder `out`."""
+    models = [finished.compressed(client) for client in range(finished.problem.clients.total)]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise UserMistake(f"--out {out} cannot be written: {reason.strerror or reason}") from None
+    return [_write(finished, client, model, out / f"client{client}") for client, model in enumerate(models)]
+
+
+def _write(finished: Finished, client: int, model: Compressed, out: Path) -> Shipped:
     kinds = [out.suffix] if out.suffix else [BUNDLE, ONNX]
     files = [out.with_name(out.name.removesuffix(out.suffix) + kind) for kind in kinds]
-    model = finished.compressed(client)
     about = {"recipe": finished.recipe.name, "algorithm": finished.label, "seed": str(finished.seed)}
     about["client"] = str(client)
     for file in files:
@@ -44,15 +57,6 @@ def ship(finished: Finished, client: int, out: Path) -> Shipped:
             _write_graph(file, finished, model, about)
     size, recorded = bundle_size(model), finished.clients.get(client)
     return Shipped(client, size.bits, size.total, recorded["scores"]["own"] if recorded else None, files)
-
-
-def ship_all(finished: Finished, out: Path) -> list[Shipped]:
-    """Write every client's model into the folder `out`."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise UserMistake(f"--out {out} cannot be written: {reason.strerror or reason}") from None
-    return [ship(finished, client, out / f"client{client}") for client in range(finished.problem.clients.total)]
 
 
 def _write_graph(file: Path, finished: Finished, model: Compressed, about: dict[str, str]) -> None:
