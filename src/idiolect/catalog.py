@@ -23,7 +23,7 @@ from idiolect.network.topology import (
     star,
 )
 from idiolect.options import Registry, checked, known, make
-from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics
+from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics, residual
 from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {
@@ -47,7 +47,7 @@ PROTOCOLS: Registry = {
     "gossip": protocols.gossip,
 }
 
-MODELS: Registry = {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn}
+MODELS: Registry = {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn, "resnet": residual.resnet}
 
 PARTITIONS: Registry = {
     "iid": partitions.iid,

@@ -12,6 +12,7 @@ from idiolect.catalog import MODELS
 from idiolect.errors import UserMistake
 from idiolect.problems.convolution import convolve_and_pool
 from idiolect.problems.models import Model, cnn, linear, mlp
+from idiolect.problems.residual import resnet
 
 KEY = jax.random.key(0)
 DIGITS, MNIST, CIFAR = (8, 8, 1), (28, 28, 1), (32, 32, 3)
@@ -27,6 +28,8 @@ BUILT = {
     "cnn-3-mnist": (cnn(MNIST, 10, **THREE), MNIST),
     "cnn-2-cifar": (cnn(CIFAR, 10, dropout=0.3), CIFAR),
     "cnn-3-cifar": (cnn(CIFAR, 10, **THREE, dropout=0.3), CIFAR),
+    "resnet-digits": (resnet(DIGITS, 10, depth=8, width=4), DIGITS),
+    "resnet-cifar": (resnet(CIFAR, 10), CIFAR),
 }
 
 

@@ -1,17 +1,21 @@
 """Image classification: a data set, dealt to clients, with a model and the cross-entropy loss."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from idiolect.contracts import Batch, Key, Metric, Params, Problem, Scalar
+from idiolect.contracts import Batch, Key, Metric, Params, Problem, Scalar, Shard
 from idiolect.errors import UserMistake
 from idiolect.problems.clients import Shares, split_clients
 from idiolect.problems.datasets import Images
-from idiolect.problems.models import Model
+from idiolect.problems.models import Model, nothing_to_calibrate
 from idiolect.problems.partitions import Deal
 from idiolect.problems.supervised import supervised_problem
+
+_CALIBRATION = 128  # rows that a model is calibrated on, at most
 
 
 def classification(
@@ -47,7 +51,22 @@ def classification(
         return (model.apply(params, _unit(batch["image"]), None).argmax(-1) == batch["label"]).mean()
 
     split = split_clients(data, shares=shares, unseen=unseen, rng=rng)
-    return supervised_problem(name, model.init, loss, Metric("accuracy", accuracy, higher_is_better=True), split)
+    metric = Metric("accuracy", accuracy, higher_is_better=True)
+    return supervised_problem(name, model.init, loss, metric, split, calibrate=_calibration(model))
+
+
+def _calibration(model: Model) -> Callable[[Params, Shard], Params]:
+    """Calibrate on a client's first rows, whose order is random; one compiled program serves shards of all sizes."""
+    if model.calibrate is nothing_to_calibrate:
+        return lambda params, shard: params
+
+    def calibrate(params: Params, shard: Shard) -> Params:
+        offset = jnp.arange(_CALIBRATION)
+        index = shard.start + jnp.minimum(offset, shard.size - 1)
+        weights = jnp.where(offset < shard.size, 1 / jnp.minimum(shard.size, _CALIBRATION), 0)
+        return model.calibrate(params, _unit(shard.rows["image"][index]), weights.astype(jnp.float32))
+
+    return calibrate
 
 
 def _unit(pixels: jax.Array) -> jax.Array:

@@ -20,11 +20,21 @@ Activation = Literal["elu", "relu", "tanh"]
 _ACTIVATIONS = {"elu": jax.nn.elu, "relu": jax.nn.relu, "tanh": jnp.tanh}
 
 
+def nothing_to_calibrate(params: Params, images: jax.Array, weights: jax.Array) -> Params:
+    """Most models look at one image at a time, and need to know nothing of the others."""
+    return params
+
+
 class Model(NamedTuple):
-    """Parameters from a key, and logits from parameters and images."""
+    """Parameters from a key, and logits from parameters and images.
+
+    `calibrate` fills in what a model must know of the images it will meet, for use without a key, from a batch in which
+    every image counts by its weight; the weights add up to one.
+    """
 
     init: Callable[[Key], Params]
     apply: Callable[[Params, jax.Array, Key | None], jax.Array]
+    calibrate: Callable[[Params, jax.Array, jax.Array], Params] = nothing_to_calibrate
 
 
 def linear(shape: Sequence[int], classes: int) -> Model:

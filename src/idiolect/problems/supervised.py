@@ -46,13 +46,14 @@ def supervised_problem(
     metric: Metric,
     clients: Clients,
     smoothness: float | None = None,
+    calibrate: Callable[[Params, Shard], Params] = lambda params, shard: params,
 ) -> Problem:
     """The same from ready-made parts: a keyed loss, a metric, and clients already split."""
 
     def oracle(shard: Shard, batch_size: int) -> Oracle:
         return batch_oracle(loss, shard, batch_size)
 
-    return Problem(name, init, oracle, metric, clients, smoothness)
+    return Problem(name, init, oracle, metric, clients, smoothness, calibrate=calibrate)
 
 
 def batch_oracle(loss: Loss, shard: Shard, batch_size: int) -> Oracle:
