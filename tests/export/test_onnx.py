@@ -14,9 +14,9 @@ from idiolect.export.bundle import write_bundle
 from idiolect.export.contents import bundle_size
 from idiolect.export.onnx_models import write_onnx
 from idiolect.problems.models import cnn, linear, mlp
+from idiolect.problems.residual import resnet
 from idiolect.quantization.layers import named_leaves, replace_leaves
 from tests.export.compressing import randomly, rounded
-from tests.export.residual import resnet
 
 SHAPE, CLASSES = (14, 15, 2), 4
 MODELS = {"linear": linear, "mlp": mlp, "cnn": cnn, "resnet": resnet}
