@@ -182,7 +182,7 @@ def test_a_client_s_own_model_is_the_one_whose_score_is_called_own(name):
     ready = bench(name, the_parameters)
     blind = poisoned(ready.clients, "train", "validation", "test")
     for client in ready.run(seed=3):
-        model = own_model(ready.adapt, blind, ready.snapshot(), 3, client.client)
+        model = own_model(ready.adapt, blind, ready.snapshot(), 3, client.client).params
         assert float(model.sum()) == pytest.approx(client.scores[OWN], rel=1e-6)
 
 

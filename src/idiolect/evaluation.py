@@ -79,11 +79,12 @@ def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: B
 
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
-        adapted, scores = params, []
+        models = [params]
         for done, steps in pairwise((0, *budget.steps)):
-            adapted = fine_tune(oracle, adapted, keys[done:steps], budget.step_size)
-            scores.append(judge(adapted))
-        return jnp.stack([*scores, judge(prescribed(oracle, own, params, key).params)])
+            models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
+        models.append(prescribed(oracle, own, params, key).params)
+        # One after the other, so that what judges them is compiled once.
+        return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:]))
 
     return compile_for_clients(score)
 
