@@ -17,12 +17,15 @@ import jax.numpy as jnp
 
 from idiolect.contracts import Scalar
 
-_FEW = 16  # up to so many levels, a chain of selections is faster than a gather
+_FEW = 16  # up to so many levels, comparing with each border is faster than a search and a gather
 
 
 def nearest(x: jax.Array, levels: jax.Array) -> jax.Array:
     """The index of the level that each weight is rounded to."""
-    return jnp.searchsorted(_borders(levels), x, side="left").astype(jnp.int32)
+    borders = _borders(levels)
+    if len(levels) > _FEW:
+        return jnp.searchsorted(borders, x, side="left").astype(jnp.int32)
+    return (x[..., None] > borders).sum(-1, dtype=jnp.int32)
 
 
 def hard(x: jax.Array, levels: jax.Array) -> jax.Array:

@@ -207,5 +207,5 @@ def _plain(value: Any) -> Any:
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+        return {str(key): _plain(inner) for key, inner in value.items() if inner is not None}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

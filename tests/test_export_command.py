@@ -1,0 +1,182 @@
+"""`idiolect export` and `idiolect advise`, as a user meets them."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import onnxruntime
+import pytest
+
+from idiolect.cli import main
+from idiolect.export.reader import read_bundle
+from idiolect.problems.datasets import load_images
+from idiolect.problems.models import mlp
+from idiolect.quantization.layers import named_leaves, replace_leaves
+from idiolect.runs.models import open_run
+from idiolect.runs.widths import Candidate, choose_width
+
+RECIPE = """
+seeds = [0]
+horizon = 5.0
+[problem]
+name = "digits"
+clients = 4
+samples = 400
+model = { name = "mlp", hidden = [24, 16], activation = "relu" }
+partition = { name = "by_classes", classes = 4 }
+shares = { train = 0.5, adapt = 0.1, validation = 0.2 }
+[network]
+download = { law = "fixed", mean = 0.5 }
+compute = { law = "fixed", mean = 0.0 }
+upload = { law = "fixed", mean = 0.5 }
+spread = 0.0
+[training]
+local_steps = 20
+step_size = 1.0
+batch_size = 10
+[evaluation]
+points = 2
+steps = [0]
+headline = "own"
+[[algorithms]]
+name = "qupel"
+objective = { bits = { 3 = 2, 1 = 1, 32 = 1 }, keep = ["last"], lambda_p = 0.1, lambda = 0.01, step_size = 0.1 }
+[[algorithms]]
+name = "fedavg"
+training = { step_size = 0.1 }
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipes") / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(recipe):
+    out = recipe.parent / "run"
+    assert main(["run", str(recipe), "--out", str(out)]) == 0
+    return out
+
+
+def complaint(arguments, capsys):
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("idiolect: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_one_client_becomes_a_bundle_and_a_graph_that_agree_with_its_model(run, tmp_path, capsys):
+    assert main(["export", str(run), "--algorithm", "qupel", "--client", "0", "--out", str(tmp_path / "phone")]) == 0
+    table = capsys.readouterr().out
+    finished = open_run(run, "qupel", None)
+    model, truth = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), finished.compressed(0)
+
+    bundle = read_bundle(tmp_path / "phone.safetensors")
+    for name, leaf in named_leaves(truth.params).items():
+        np.testing.assert_array_equal(bundle.params[name], leaf)
+    assert len(bundle.levels["0.weight"]) == 8
+    assert bundle.about["client"] == "0"
+    images = load_images("digits").pixels[:200].astype(np.float32)
+    images /= 255 if images.max() > 1 else 1
+    params = replace_leaves(truth.params, bundle.params)
+    logits = np.asarray(jax.jit(model.apply)(params, images, None))
+    session = onnxruntime.InferenceSession(tmp_path / "phone.onnx", providers=["CPUExecutionProvider"])
+    (ours,) = session.run(None, {"images": images})
+    np.testing.assert_allclose(ours, logits, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(ours.argmax(1), logits.argmax(1))
+
+    recorded = {c["client"]: c for c in json.loads((run / "cells" / "qupel-seed0.json").read_text())["clients"]}
+    assert f"{recorded[0]['scores']['own']:.3f}" in table
+    assert recorded[0]["bytes"] == sum(3 * -(-size // 8) + 32 for size in (64 * 24, 24 * 16)) + 4 * (
+        24 + 16 + 16 * 10 + 10
+    )
+    assert (tmp_path / "phone.safetensors").stat().st_size < 1.05 * recorded[0]["bytes"] + 1500  # and its header
+
+
+def test_the_score_in_the_table_is_that_of_the_exported_model(run):
+    finished = open_run(run, "qupel", None)
+    model, test = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), finished.problem.clients.test
+    for client in range(4):
+        rows = slice(test.starts[client], test.starts[client] + test.sizes[client])
+        images, labels = np.asarray(test.rows["image"][rows], np.float32), np.asarray(test.rows["label"][rows])
+        images = images / 255 if test.rows["image"].dtype == np.uint8 else images
+        found = np.asarray(model.apply(finished.compressed(client).params, images, None)).argmax(1)
+        assert np.mean(found == labels) == pytest.approx(finished.clients[client]["scores"]["own"], abs=1e-6)
+
+
+def test_all_clients_with_a_table_of_bits_bytes_and_scores(run, tmp_path, capsys):
+    assert main(["export", str(run), "--algorithm", "qupel", "--all", "--out", str(tmp_path / "fleet")]) == 0
+    table = capsys.readouterr().out
+    assert len(list((tmp_path / "fleet").iterdir())) == 8
+    rows = [line.split("│")[1:6] for line in table.splitlines() if line.startswith("│")]
+    assert [row[1].strip() for row in rows] == ["3", "3", "1", "32"]
+    assert rows[3][3].strip() == "100.0%"
+    sizes = [read_bundle(tmp_path / "fleet" / f"client{k}.safetensors") for k in range(4)]
+    assert [len(bundle.levels.get("0.weight", [])) for bundle in sizes] == [8, 8, 2, 0]
+
+
+def test_models_without_levels_are_exported_too(run, tmp_path):
+    out = tmp_path / "plain.safetensors"
+    assert main(["export", str(run), "--algorithm", "fedavg", "--client", "1", "--out", str(out)]) == 0
+    assert read_bundle(out).levels == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["plain.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--client", "9", "--algorithm", "qupel"], "--client is 9, but the run has clients 0 to 3"),
+        (["--client", "0"], "--algorithm is missing; the run has qupel, fedavg"),
+        (["--client", "0", "--algorithm", "sgd"], "--algorithm is 'sgd'; the run has qupel, fedavg"),
+        (["--client", "0", "--algorithm", "qupel", "--seed", "7"], "seed 7; its seeds are [0]"),
+    ],
+)
+def test_mistakes_of_export(run, tmp_path, capsys, arguments, message):
+    assert message in complaint(["export", run, *arguments, "--out", tmp_path / "m"], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_and_folders_that_cannot_be(run, tmp_path, capsys):
+    one = ["--client", "0", "--algorithm", "qupel", "--out"]
+    assert "ends in '.pt'" in complaint(["export", run, *one, tmp_path / "m.pt"], capsys)
+    assert "does not exist" in complaint(["export", run, *one, tmp_path / "no" / "m"], capsys)
+    assert "is no run folder" in complaint(["export", tmp_path, *one, tmp_path / "m"], capsys)
+    broken = shutil.copytree(run, tmp_path / "broken")
+    tensors = broken / "params" / "qupel-seed0.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-100])
+    assert "cannot be read" in complaint(["export", broken, *one, tmp_path / "m"], capsys)
+    assert not list(tmp_path.glob("m*"))
+
+
+def test_advice_runs_every_width_and_chooses_by_validation_data(recipe, tmp_path, capsys):
+    out = tmp_path / "widths"
+    arguments = ["advise", str(recipe), "--algorithm", "qupel", "--widths", "1,2", "--out", str(out)]
+    assert main([*arguments, "--bytes", "1200,1500,100000,100000"]) == 0
+    text = capsys.readouterr().out
+    assert json.loads((out / "summary.json").read_text())["what"]["scored_on"].startswith("each client's validation")
+    rows = [line.split("│") for line in text.splitlines() if line.startswith("│")]
+    assert [row[1].strip() for row in rows] == ["1", "2"]
+    assert "bits = [" in text
+    assert main([*arguments, "--bytes", "10"]) == 0  # nothing is run again
+    assert "No width fits 10 bytes" in capsys.readouterr().out
+
+
+def test_mistakes_of_advice(recipe, tmp_path, capsys):
+    base = ["advise", recipe, "--out", tmp_path / "w", "--algorithm"]
+    assert "3 budgets, but must have 1 for all or 4" in complaint([*base, "qupel", "--bytes", "1,2,3"], capsys)
+    assert "--bytes is 'many'" in complaint([*base, "qupel", "--bytes", "many"], capsys)
+    assert "objective.bits is 9" in complaint([*base, "qupel", "--bytes", "1", "--widths", "9"], capsys)
+    assert "with bit widths the recipe has qupel" in complaint([*base, "fedavg", "--bytes", "1"], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_narrowest_width_within_a_standard_error_of_the_best_that_fits():
+    tried = [Candidate(1, 100, 0.80, 0.02), Candidate(2, 200, 0.89, 0.02), Candidate(3, 300, 0.90, 0.02)]
+    assert [choose_width(tried, budget) for budget in (50, 100, 250, 1000)] == [None, 1, 2, 2]
+    sharp = [candidate._replace(error=0.001) for candidate in tried]
+    assert choose_width(sharp, 1000) == 3
