@@ -152,7 +152,7 @@ def test_parameters_can_be_loaded_and_clients_that_keep_something_have_theirs(fi
         assert tensors["server"].shape == (3,)
         assert np.isfinite(tensors["server"]).all()
         table = read_timeline(finished / "timelines" / f"{cell}.csv")
-        keepers = {f"client{client}" for client in table.client} if cell.startswith("mine") else set()
+        keepers = {f"client{client}.params" for client in table.client} if cell.startswith("mine") else set()
         assert set(tensors) == {"server", *keepers}
 
 

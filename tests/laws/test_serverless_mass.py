@@ -1,107 +1,43 @@
-"""Laws of learning without a server: what the network may never do to mass, and what no engine may change.
+"""Laws of mass without a server: what the network may do to it under each protocol, and what it may never do."""
 
-Clients are quadratics in 64 bits. Their noise comes straight from the key: a generator takes longer to compile than all
-the rest. Tables that hypothesis draws run beside a lane that has every link, the oldest message and the fullest inbox,
-so that all of them have the shapes of one compiled program.
-"""
-
-import functools
 from collections.abc import Iterator
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idiolect.contracts import Algorithm, Clients, Oracle, Problem, Split, StepRule
-from idiolect.engines import Workers
-from idiolect.engines.serverless import Lane, PeerProgram, prepare_peers, simulate_peers
-from idiolect.engines.serverless.stepwise import run_peers_stepwise
-from idiolect.engines.snapshot import Snapshot
+from idiolect.contracts import Algorithm, StepRule
+from idiolect.engines.serverless import Lane, prepare_peers
 from idiolect.network.rounds import Rounds, rounds
-from idiolect.network.topology import Topology, complete, erdos_renyi, ring, topology
+from idiolect.network.topology import Topology, erdos_renyi, ring, topology
 from idiolect.network.unreliable import Links, draw_rounds
-from idiolect.objectives import maml, moreau, plain
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
-from idiolect.protocols.gossip import gossip
-from idiolect.protocols.push_sum import push_sum
+from idiolect.objectives import plain
 from idiolect.protocols.running_sum import running_sum
-
-WORKERS = Workers(2)
-N, D, T, ETA, MOST = 4, 3, 8, 0.05, 30
-START = np.array([0.5, -1.0, 2.0])
-PROTOCOLS = {"running_sum": running_sum, "push_sum": push_sum, "gossip": gossip}
-OBJECTIVES = {
-    "plain": plain(),
-    "maml": maml(steps=2, step_size=0.1, batches="shared"),
-    "maml, first order": maml(steps=2, step_size=0.1, derivative="first_order"),
-    "moreau": moreau(lambda_=5.0, iterations=3),
-}
-ROUGH = Links(wake=0.6, gamma_w="unbounded", loss=0.4, gamma_f="unbounded", least_delay=0, gamma_d=3, duplication=0.3)
-
-
-def a_problem(noise: float, seed: int = 0, kind: type = np.float64) -> Problem:
-    """Quadratics; a key moves the centre by up to `noise`."""
-    drawn = quadratics(clients=N, dimension=D, seed=seed)
-    train = drawn.clients.train
-    with jax.enable_x64(True):
-        rows = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), kind), train.rows)
-
-    def oracle(shard, batch_size) -> Oracle:
-        matrix, centre = shard.rows["matrix"][shard.start], shard.rows["centre"][shard.start]
-
-        def at(key):
-            moved = centre + noise * (jax.random.key_data(key)[0] / np.float32(2**32)).astype(kind) if noise else centre
-            return lambda w: 0.5 * (w - moved) @ matrix @ (w - moved)
-
-        return Oracle(
-            value=lambda params, key: at(key)(params),
-            gradient=lambda params, key: jax.value_and_grad(at(key))(params),
-            hessian_product=lambda params, vector, key: jax.jvp(jax.grad(at(key)), (params,), (vector,))[1],
-        )
-
-    clients = drawn.clients._replace(train=train._replace(rows=rows))
-    return drawn._replace(init=lambda key: jnp.asarray(START, kind), oracle=oracle, clients=clients)
+from tests.compiling import in_a_hurry
+from tests.laws.quadratic_peers import (
+    CENTRES,
+    ETA,
+    MATRICES,
+    MOST,
+    ROUGH,
+    START,
+    STILL,
+    D,
+    N,
+    T,
+    agree,
+    held,
+    history,
+    pauses,
+)
 
 
-STILL = a_problem(noise=0.0)
-MATRICES, CENTRES = curvatures_and_centres(STILL.clients)
-
-
-@functools.cache
-def prepared(protocol: str) -> PeerProgram:
-    with jax.enable_x64(True):
-        return prepare_peers(STILL, Algorithm(protocol, plain(), PROTOCOLS[protocol](), 1, ETA, 1))
-
-
-def everything() -> Rounds:
-    """Every link, one message as old as the run and one inbox that is full: the largest shapes a table can ask for."""
-    graph = complete()(N, np.random.default_rng(0))
-    return rounds(graph, np.ones((T, N), bool), [(0, 1, 0, T - 1), *[(0, 1, 2, 3)] * MOST])
-
-
-def pauses(
-    program: PeerProgram, lanes: list[Lane], times: list[int], *, nodes: bool = False
-) -> Iterator[list[Snapshot]]:
-    """Run in 64 bits; with `nodes` a snapshot's `model` is all that an agent keeps."""
-    with jax.enable_x64(True):
-        yield from simulate_peers(
-            program._replace(models=lambda state: state.nodes) if nodes else program, lanes, WORKERS, times=times
-        )
-
-
-def history(
-    protocol: str, table: Rounds, *, step_size: float = ETA, clients: Clients = STILL.clients
-) -> tuple[list, list]:
-    """What the agents hold after 0, 1, … T rounds, and the reports then, beside the lane that has everything."""
-    program = prepared(protocol)
-    program = program._replace(algorithm=program.algorithm._replace(step_size=step_size))
-    lanes = [Lane(clients, table, 0), Lane(STILL.clients, everything(), 0)]
-    found = [both[0] for both in pauses(program, lanes, list(range(T + 1)), nodes=True)]
-    return [[snapshot.model(i) for i in range(N)] for snapshot in found], [snapshot.reports for snapshot in found]
+@pytest.fixture(scope="module", autouse=True)
+def compiled_in_a_hurry() -> Iterator[None]:
+    with in_a_hurry():
+        yield
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
@@ -165,14 +101,6 @@ def steps_taken(table: Rounds, nodes: list, step_size: float = ETA) -> np.ndarra
             steps[t, i] = step_size * (t - kappa[i]) * MATRICES[i] @ (x / y - CENTRES[i])
             kappa[i] = t
     return steps
-
-
-def held(node) -> tuple[np.ndarray, float]:
-    return (np.asarray(node.mass.x), float(node.mass.y)) if hasattr(node, "mass") else (np.asarray(node.x), 1.0)
-
-
-def agree(left, right, scale: float = 1.0, tolerance: float = 1e-9) -> None:
-    np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance * scale)
 
 
 def magnitude(nodes: list, steps: np.ndarray) -> float:
@@ -291,99 +219,11 @@ def test_after_one_step_without_more_all_models_tend_to_their_average():
     """theta(0) is ETA and the rest next to nothing; everyone takes that step at the start, when it first wakes."""
     graph = erdos_renyi(probability=0.3)(N, np.random.default_rng(2))
     rule = StepRule("decreasing", 1e-13)
-    program = prepared("running_sum")
-    program = program._replace(algorithm=program.algorithm._replace(step_size=ETA * 1e-13, step_rule=rule))
+    with jax.enable_x64(True):
+        program = prepare_peers(STILL, Algorithm("once", plain(), running_sum(), 1, ETA * 1e-13, 1, rule))
     lane = Lane(STILL.clients, draw_rounds(Links(), graph, 200, 3), 0)
     (early,), (late,) = pauses(program, [lane], [5, 200])
     average = START - ETA * np.einsum("nij,nj->ni", MATRICES, START - CENTRES).mean(0)
     assert early.reports["consensus_gap"] > 1e-3
     for i in range(N):
         np.testing.assert_allclose(late.model(i), average, rtol=1e-9)
-
-
-# --- Laws of engines -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def compiled_in_a_hurry() -> Iterator[None]:
-    """Where many programs run once, for milliseconds, optimizing them is most of the work."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-CELLS = [(objective, protocol, np.float64) for objective in OBJECTIVES for protocol in PROTOCOLS]
-
-
-@pytest.mark.usefixtures("compiled_in_a_hurry")
-@pytest.mark.parametrize(("objective", "protocol", "kind"), [*CELLS, ("moreau", "running_sum", np.float32)])
-def test_the_fast_engine_and_the_obvious_one_agree(objective, protocol, kind):
-    """Two noisy local steps a waking, with sleep, loss, delay and duplication."""
-    problem = a_problem(noise=0.5, kind=kind)
-    algorithm = Algorithm(
-        protocol, OBJECTIVES[objective], PROTOCOLS[protocol](), 2, ETA, 1, StepRule("decreasing", 2.0)
-    )
-    graph = erdos_renyi(probability=0.5)(N, np.random.default_rng(4))
-    lane = Lane(problem.clients, draw_rounds(ROUGH, graph, 10, 5), 6)
-    with jax.enable_x64(kind == np.float64):
-        program = prepare_peers(problem, algorithm)._replace(models=lambda state: state.nodes)
-        program = program._replace(take_stock=prepared(protocol).take_stock)  # the same for all objectives
-        ((fast,),) = simulate_peers(program, [lane], WORKERS, times=[10])
-        slow = run_peers_stepwise(problem, algorithm, lane)
-    moved = 0.0
-    for i, state in enumerate(slow):
-        jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11 if kind == np.float64 else 1e-5), fast.model(i), state)
-        assert {leaf.dtype for leaf in jax.tree.leaves(state)} <= {np.dtype(np.float64), np.dtype(np.int32)}
-        moved = max(moved, abs(held(state)[0] / held(state)[1] - START).max())
-    assert moved > 0.05
-
-
-def same_bytes(left, right) -> bool:
-    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
-
-
-@pytest.mark.usefixtures("compiled_in_a_hurry")
-def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
-    problems = [a_problem(noise=0.5, seed=seed) for seed in (0, 1)]
-    graphs = [erdos_renyi(probability=chance)(N, np.random.default_rng(1)) for chance in (0.9, 0.2)]
-    assert graphs[0].links > graphs[1].links, "the second lane is filled up with links that are not there"
-    lanes = [Lane(problems[k].clients, draw_rounds(ROUGH, graphs[k], T, k), k) for k in (0, 1)]
-    with jax.enable_x64(True):
-        program = prepare_peers(problems[0], Algorithm("running_sum", plain(), running_sum(), 1, ETA, 1))
-
-    def ends(lanes: list[Lane], times: list[int]) -> list[tuple[list, Snapshot]]:
-        *_, last = pauses(program, lanes, times, nodes=True)
-        return [([snapshot.model(i) for i in range(N)], snapshot) for snapshot in last]
-
-    together = ends(lanes, [T])
-    assert same_bytes([nodes for nodes, _ in together], [nodes for nodes, _ in ends(lanes, [T])]), "same seed"
-    often = ends(lanes, list(range(T + 1)))
-    assert same_bytes([nodes for nodes, _ in together], [nodes for nodes, _ in often]), "looking does not disturb"
-    assert not same_bytes(together[0][0], ends([lanes[0]._replace(seed=9), lanes[1]], [T])[0][0]), "another seed"
-    nodes, snapshot = together[1]
-    ((alone, other),) = ends([lanes[1]], [T])
-    jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), nodes, alone)
-    assert snapshot.updates == other.updates == lanes[1].table.awake.sum()
-    for name, value in snapshot.reports.items():
-        assert other.reports[name] == pytest.approx(value, rel=1e-11, abs=1e-11), name
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_permutation_of_the_agents_permutes_the_results(protocol):
-    order = np.random.default_rng(0).permutation(N)  # new agent k is old agent order[k]
-    place = np.argsort(order)
-
-    def permuted(split: Split) -> Split:
-        return Split(split.rows, split.starts[order], split.sizes[order])
-
-    graph = erdos_renyi(probability=0.4)(N, np.random.default_rng(7))
-    table = draw_rounds(ROUGH, graph, T, 8)
-    links = np.stack([place[graph.sources], place[graph.targets]], axis=1)
-    messages = np.column_stack([links[table.link], table.sent, table.arrives])
-    moved = rounds(topology(N, links), table.awake[:, order], messages)
-    nodes, _ = history(protocol, table)
-    others, _ = history(protocol, moved, clients=STILL.clients._replace(train=permuted(STILL.clients.train)))
-    for before, after in zip(nodes, others, strict=True):
-        for i in range(N):
-            jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), before[i], after[place[i]])

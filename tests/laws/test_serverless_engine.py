@@ -1,0 +1,123 @@
+"""Laws of the engine without a server: it does what the obvious one does, and nothing depends on how it is run."""
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+from idiolect.contracts import Algorithm, Split, StepRule
+from idiolect.engines import Workers
+from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
+from idiolect.engines.serverless.stepwise import run_peers_stepwise
+from idiolect.engines.snapshot import Snapshot
+from idiolect.network.rounds import rounds
+from idiolect.network.topology import erdos_renyi, topology
+from idiolect.network.unreliable import draw_rounds
+from idiolect.objectives import maml, moreau, plain
+from idiolect.protocols.running_sum import running_sum
+from tests.compiling import in_a_hurry
+from tests.laws import quadratic_peers
+from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
+
+OBJECTIVES = {
+    "plain": plain(),
+    "maml": maml(steps=2, step_size=0.1, batches="shared"),
+    "maml, first order": maml(steps=2, step_size=0.1, derivative="first_order"),
+    "moreau": moreau(lambda_=5.0, iterations=3),
+}
+CELLS = {(objective, protocol, np.float64) for objective in OBJECTIVES for protocol in PROTOCOLS}
+EVERYTHING_ONCE = {  # every objective, every protocol and both kinds of floats
+    ("plain", "running_sum", np.float64),
+    ("maml", "push_sum", np.float64),
+    ("maml, first order", "gossip", np.float64),
+    ("moreau", "running_sum", np.float32),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_in_a_hurry() -> Iterator[None]:
+    with in_a_hurry():
+        yield
+
+
+def fast_then_slow() -> list:
+    by_name = sorted(EVERYTHING_ONCE | CELLS, key=str)
+    return [cell if cell in EVERYTHING_ONCE else pytest.param(*cell, marks=pytest.mark.slow) for cell in by_name]
+
+
+@pytest.mark.parametrize(("objective", "protocol", "kind"), fast_then_slow())
+def test_the_fast_engine_and_the_obvious_one_agree(objective, protocol, kind):
+    """Two noisy local steps a waking, with sleep, loss, delay and duplication."""
+    problem = quadratic_peers.noisy_quadratics(noise=0.5, kind=kind)
+    algorithm = Algorithm(
+        protocol, OBJECTIVES[objective], PROTOCOLS[protocol](), 2, ETA, 1, StepRule("decreasing", 2.0)
+    )
+    graph = erdos_renyi(probability=0.5)(N, np.random.default_rng(4))
+    lane = Lane(problem.clients, draw_rounds(ROUGH, graph, 10, 5), 6)
+    with jax.enable_x64(kind == np.float64):
+        program = prepare_peers(problem, algorithm)._replace(models=lambda state: state.nodes)
+        program = program._replace(
+            take_stock=quadratic_peers.prepared(protocol).take_stock
+        )  # the same for all objectives
+        ((fast,),) = simulate_peers(program, [lane], ONE_WORKER, times=[10])
+        slow = run_peers_stepwise(problem, algorithm, lane)
+    moved = 0.0
+    for i, state in enumerate(slow):
+        jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11 if kind == np.float64 else 1e-5), fast.model(i), state)
+        assert {leaf.dtype for leaf in jax.tree.leaves(state)} <= {np.dtype(np.float64), np.dtype(np.int32)}
+        moved = max(moved, abs(held(state)[0] / held(state)[1] - START).max())
+    assert moved > 0.05
+
+
+def same_bytes(left, right) -> bool:
+    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
+    problems = [quadratic_peers.noisy_quadratics(noise=0.5, seed=seed) for seed in (0, 1)]
+    graphs = [erdos_renyi(probability=chance)(N, np.random.default_rng(1)) for chance in (0.9, 0.2)]
+    assert graphs[0].links > graphs[1].links, "the lanes are not alike"
+    lanes = [Lane(problems[k].clients, draw_rounds(ROUGH, graphs[k], T, k), k) for k in (0, 1)]
+    with jax.enable_x64(True):
+        program = prepare_peers(problems[0], Algorithm("running_sum", plain(), running_sum(), 1, ETA, 1))
+
+    def ends(lanes: list[Lane], times: list[int], workers: Workers = ONE_WORKER) -> list[tuple[list, Snapshot]]:
+        *_, last = quadratic_peers.pauses(program, lanes, times, nodes=True, workers=workers)
+        return [([snapshot.model(i) for i in range(N)], snapshot) for snapshot in last]
+
+    together = ends(lanes, [T])
+    assert same_bytes([nodes for nodes, _ in together], [nodes for nodes, _ in ends(lanes, [T])]), "same seed"
+    often = ends(lanes, list(range(T + 1)))
+    assert same_bytes([nodes for nodes, _ in together], [nodes for nodes, _ in often]), "looking does not disturb"
+    assert not same_bytes(together[0][0], ends([lanes[0]._replace(seed=9), lanes[1]], [T])[0][0]), "another seed"
+    with Workers(2) as two:
+        *spread, (alone, other) = ends([*lanes, lanes[1]], [T], two)  # two on one worker, the third on the other
+    assert same_bytes([nodes for nodes, _ in together], [nodes for nodes, _ in spread]), "whoever else there is"
+    nodes, snapshot = together[1]
+    jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), nodes, alone)
+    assert snapshot.updates == other.updates == lanes[1].table.awake.sum()
+    for name, value in snapshot.reports.items():
+        assert other.reports[name] == pytest.approx(value, rel=1e-11, abs=1e-11), name
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_permutation_of_the_agents_permutes_the_results(protocol):
+    order = np.random.default_rng(0).permutation(N)  # new agent k is old agent order[k]
+    place = np.argsort(order)
+
+    def permuted(split: Split) -> Split:
+        return Split(split.rows, split.starts[order], split.sizes[order])
+
+    graph = erdos_renyi(probability=0.4)(N, np.random.default_rng(7))
+    table = draw_rounds(ROUGH, graph, T, 8)
+    links = np.stack([place[graph.sources], place[graph.targets]], axis=1)
+    messages = np.column_stack([links[table.link], table.sent, table.arrives])
+    moved = rounds(topology(N, links), table.awake[:, order], messages)
+    clients = STILL.clients._replace(train=permuted(STILL.clients.train))
+    nodes, _ = quadratic_peers.history(protocol, table)
+    others, _ = quadratic_peers.history(protocol, moved, clients=clients)
+    for before, after in zip(nodes, others, strict=True):
+        for i in range(N):
+            jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), before[i], after[place[i]])
