@@ -11,9 +11,10 @@ from safetensors.numpy import load_file
 
 from idiolect import building, experiment
 from idiolect.cli import main
+from idiolect.files import write_atomically
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import load_recipe
-from idiolect.runs.folder import RunFolder, next_free, write_atomically
+from idiolect.runs.folder import RunFolder, next_free
 
 TINY = """
 seeds = [0, 1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from idiolect import catalog
-from idiolect.contracts import Protocol, Split
+from idiolect.contracts import PersonalObjective, Protocol, Split
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.program import Program
 from idiolect.engines.stepwise import run_stepwise
@@ -19,6 +19,12 @@ from tests.laws.quadratic_peers import noisy_quadratics
 WITH_SERVER = [name for name, factory in catalog.PROTOCOLS.items() if isinstance(factory(), Protocol)]
 CELLS = [f"{objective}+{protocol}" for objective in catalog.OBJECTIVES for protocol in WITH_SERVER]
 HORIZON = 60.0
+OWN_WEIGHTS = {"keep": [], "lambda_p": 0.5, "step_size": 0.05}  # a vector has no first or last layer to keep
+OPTIONS = {
+    "quantized": OWN_WEIGHTS | {"centers_step_size": 0.05},
+    "binary_relax": OWN_WEIGHTS,
+    "post_training": OWN_WEIGHTS,
+}
 PROBLEM = noisy_quadratics(noise=0.5, kind=np.float32)
 
 
@@ -41,7 +47,8 @@ def prepared(name: str) -> Program:
 
 
 def an_algorithm(name, **options):
-    return catalog.algorithm(name, PROBLEM, step_size=0.02, local_steps=4, batch_size=5, **options)
+    objective = OPTIONS.get(name.partition("+")[0])
+    return catalog.algorithm(name, PROBLEM, objective=objective, step_size=0.02, local_steps=4, batch_size=5, **options)
 
 
 def a_timeline(program, seed=0, dropout=0.1):
@@ -78,17 +85,20 @@ def test_every_cell_learns_is_reproducible_and_does_not_depend_on_the_engine(nam
     other = run(program, PROBLEM.clients, table, workers, seed=1)[-1]
     assert not same_bytes((end.params, end.personal), (other.params, other.personal)), "another seed, other bytes"
 
-    assert mean_loss(end) < 0.9 * mean_loss(start), "it learns"
+    assert mean_loss(program, end) < 0.9 * mean_loss(program, start), "it learns"
     assert program.turn._cache_size() == 1, "all clients share one compiled program"
     kinds = jax.tree.map(lambda leaf: leaf.dtype, (start.params, end.params))
     assert set(jax.tree.leaves(kinds)) == {np.dtype(np.float32)}
 
 
-def mean_loss(snapshot) -> float:
-    """The training loss of the model each client would start from, averaged over clients."""
-    losses = []
+def mean_loss(program, snapshot) -> float:
+    """The training loss of the model each client would start from, or has of its own, averaged over clients."""
+    losses, objective = [], program.algorithm.objective
     for client in PROBLEM.clients.participating:
-        model = snapshot.model(client)
+        if isinstance(objective, PersonalObjective):
+            model = objective.compressed(snapshot.own(client)).params
+        else:
+            model = snapshot.model(client)
         oracle = PROBLEM.oracle(PROBLEM.clients.train.shard(client), 200)
         losses.append(float(oracle.value(model, jax.random.key(0))))
     return float(np.mean(losses))
@@ -108,7 +118,15 @@ def test_a_buffer_of_one_is_asynchronous(objective, workers):
 
 
 @pytest.mark.parametrize(
-    "name", ["plain+synchronous", "plain+scaffold", "moreau+asynchronous", "maml+buffered", "plain+local"]
+    "name",
+    [
+        "plain+synchronous",
+        "plain+scaffold",
+        "moreau+asynchronous",
+        "maml+buffered",
+        "plain+local",
+        "quantized+buffered",
+    ],
 )
 def test_a_permutation_of_the_clients_permutes_the_results(name, workers):
     program = prepared(name)
