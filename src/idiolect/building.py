@@ -39,6 +39,11 @@ def check(recipe: Recipe, data_dir: Path | None = None) -> list[str]:
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
+    for name, members in recipe.evaluation.groups.items():
+        if max(members) >= problem.clients.total:
+            raise UserMistake(
+                f"evaluation.groups.{name} has client {max(members)}, but clients are 0 to {problem.clients.total - 1}"
+            )
     return [line for table in recipe.algorithms for line in advice(table, problem)]
 
 

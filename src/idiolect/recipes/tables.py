@@ -71,6 +71,7 @@ class Evaluation(_Table):
     """`[evaluation]`: when, after how many adaptation steps, on which part, on how many clients.
 
     A run is scored at the start and at `points` evenly spaced times, or at the given `times`; always at the end.
+    `groups` names lists of clients whose scores are told apart as well.
     """
 
     points: Count = 20
@@ -81,6 +82,7 @@ class Evaluation(_Table):
     split: Literal["test", "validation"] = "test"
     at_most: Count | None = None
     headline: Literal["steps", "own"] = "steps"
+    groups: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = {}
 
     @field_validator("steps")
     @classmethod

@@ -44,7 +44,7 @@ def progress_bar(recipe: Recipe, metric: str = "score") -> Iterator[Callable[[St
 def print_summary(summary: dict[str, Any], console: Console | None = None) -> None:
     """The headline table: mean and standard deviation over seeds, for every algorithm."""
     console = console or Console()
-    console.width = max(console.width, 100)  # a wide table is better than a folded one
+    console.width = max(console.width, 120)  # a wide table is better than a folded one
     unseen = any("unseen" in entry for entry in summary["algorithms"].values())
     packed = any(entry["bits"]["mean"] < 32 for entry in summary["algorithms"].values())
     table = Table(title=f"{summary['recipe']}: {summary['metric']} at virtual time {summary['virtual_time']:g}")
@@ -61,7 +61,7 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
             row += [f"{entry['bits']['mean']:.4g}", f"{entry['bytes']['mean']:,.0f}"]
         table.add_row(label, *row, f"{entry['updates']['mean']:.0f}", f"{entry['wall_clock_seconds']['mean']:.1f}")
     console.print(table)
-    for line in remarks(summary):
+    for line in [*remarks(summary), *group_lines(summary)]:
         console.print(line)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
@@ -107,6 +107,17 @@ def print_advice(advice: Advice, budgets: Sequence[int], console: Console | None
     if all(advice.chosen[budget] for budget in budgets):
         chosen = [advice.chosen[budget] for budget in budgets]
         console.print(f"bits = {chosen[0] if len(chosen) == 1 else chosen}")
+
+
+def group_lines(summary: dict[str, Any]) -> list[str]:
+    """The scores of each named group of clients, and their gain over the recipe's first algorithm."""
+    lines = []
+    for name, group in summary.get("groups", {}).items():
+        (first, _), *others = group["algorithms"].items()
+        start = _pm(group["algorithms"][first])
+        lines.append(f"{name} ({len(group['clients'])} clients), personalized: {first} {start}")
+        lines += [f"  {label} {_pm(entry)}, a gain of {_pm(entry['gain'])}" for label, entry in others]
+    return lines
 
 
 def remarks(summary: dict[str, Any]) -> list[str]:

@@ -22,6 +22,7 @@ def summarize(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
         if mine:
             algorithms[label] = _algorithm(mine, columns)
     first = cells[0]
+    groups = {name: _group(recipe, cells, members) for name, members in recipe.evaluation.groups.items()}
     return {
         "recipe": recipe.name,
         "metric": first["metric"],
@@ -29,6 +30,7 @@ def summarize(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
         "what": describe(recipe),
         "virtual_time": recipe.horizon,
         "algorithms": algorithms,
+        **({"groups": groups} if groups else {}),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _REPORTED}},
     }
 
@@ -56,6 +58,27 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
         summary["leaked_share"] = _mean_std([_leaked_share(end["reports"]) for end in ends])
     ended = {str(cell["seed"]): cell["ended"] for cell in cells if cell["ended"]}
     return {**summary, "ended": ended} if ended else summary
+
+
+def _group(recipe: Recipe, cells: list[dict[str, Any]], members: list[int]) -> dict[str, Any]:
+    """The headline scores of some clients, and how much more they are than with the recipe's first algorithm.
+
+    Differences are taken seed by seed, so that their spread is not that of the seeds themselves.
+    """
+    column = headline_column(recipe)
+    means = {
+        (cell["label"], cell["seed"]): float(np.mean([c["scores"][column] for c in mine]))
+        for cell in cells
+        if (mine := [client for client in cell["clients"] if client["client"] in members])
+    }
+    group, first = {}, recipe.labels[0]
+    for label in recipe.labels:
+        seeds = [seed for seed in recipe.seeds if (label, seed) in means]
+        both = [seed for seed in seeds if (first, seed) in means]
+        if both:
+            gains = [means[label, seed] - means[first, seed] for seed in both]
+            group[label] = {**_mean_std([means[label, seed] for seed in seeds]), "gain": _mean_std(gains)}
+    return {"clients": members, "algorithms": group}
 
 
 def _over_participating(cell: dict[str, Any], name: str) -> float:
