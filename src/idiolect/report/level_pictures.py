@@ -40,43 +40,52 @@ def _largest_layer(cell: dict[str, Any]) -> str:
 
 
 def _around_levels(shown: list[tuple[str, dict[str, Any]]]) -> go.Figure:
-    figure = go.Figure()
-    for number, (label, cell) in enumerate(shown):
+    figure, owners = go.Figure(), []
+    for label, cell in shown:
         points, layer = cell["points"], _largest_layer(cell)
-        group = {"legendgroup": label, "visible": True if number == 0 else "legendonly"}
         for moment, point in enumerate((points[0], points[len(points) // 2], points[-1])):
             view = point["layers"][layer]
             edges = np.linspace(view["low"], view["high"], len(view["counts"]) + 1)
             share = np.array(view["counts"]) / sum(view["counts"])
-            name = f"{label}, {layer}, time {point['time']:g}"
             line = {"color": style(moment)["color"], "shape": "hvh"}
-            figure.add_scatter(x=(edges[1:] + edges[:-1]) / 2, y=share, name=name, mode="lines", line=line, **group)
+            middles = (edges[1:] + edges[:-1]) / 2
+            figure.add_scatter(x=middles, y=share, name=f"{layer}, time {point['time']:g}", mode="lines", line=line)
         levels = points[-1]["layers"][layer]["levels"]
         sticks = [value for level in levels for value in (level, level, None)]
         heights = [value for _ in levels for value in (1e-4, 1, None)]
         dotted = {"color": "#666", "dash": "dot", "width": 1}
-        figure.add_scatter(x=sticks, y=heights, mode="lines", line=dotted, name=f"{label}, levels at the end", **group)
+        figure.add_scatter(x=sticks, y=heights, mode="lines", line=dotted, name="levels at the end")
+        owners += [label] * 4
     figure.update_yaxes(type="log", range=[-4, 0.1], tickformat=".2~%")
+    _choose_algorithm(figure, owners)
     return labelled(figure, "Weights around their levels", "weight", "share of the layer's weights")
 
 
 def _levels_over_time(shown: list[tuple[str, dict[str, Any]]]) -> go.Figure:
-    figure = go.Figure()
-    for number, (label, cell) in enumerate(shown):
+    figure, owners = go.Figure(), []
+    for label, cell in shown:
         layer, times = _largest_layer(cell), [point["time"] for point in cell["points"]]
         levels = np.array([point["layers"][layer]["levels"] for point in cell["points"]])
         for place in range(levels.shape[1]):
+            line = {"color": style(0)["color"]}
             figure.add_scatter(
-                x=times,
-                y=levels[:, place],
-                name=f"{label}, {layer}",
-                legendgroup=label,
-                showlegend=place == 0,
-                mode="lines+markers",
-                line=style(number),
-                visible=True if number == 0 else "legendonly",
+                x=times, y=levels[:, place], name=layer, showlegend=place == 0, mode="lines+markers", line=line
             )
+            owners.append(label)
+    _choose_algorithm(figure, owners)
     return labelled(figure, "Levels over time", "virtual time", "level")
+
+
+def _choose_algorithm(figure: go.Figure, owners: list[str]) -> None:
+    """A menu that shows the curves of one algorithm at a time; `owners` says whose each curve is."""
+    buttons = [
+        {"label": label, "method": "update", "args": [{"visible": [owner == label for owner in owners]}]}
+        for label in dict.fromkeys(owners)
+    ]
+    for trace, owner in zip(figure.data, owners, strict=True):
+        trace.visible = owner == owners[0]
+    menu = {"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
+    figure.update_layout(updatemenus=[menu])
 
 
 def _against_bytes(recipe: Recipe, cells: Cells) -> go.Figure:
