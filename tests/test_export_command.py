@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -9,6 +11,7 @@ import onnxruntime
 import pytest
 
 from idiolect.cli import main
+from idiolect.export import reader
 from idiolect.export.reader import read_bundle
 from idiolect.problems.datasets import load_images
 from idiolect.problems.models import mlp
@@ -96,6 +99,24 @@ def test_one_client_becomes_a_bundle_and_a_graph_that_agree_with_its_model(run, 
         24 + 16 + 16 * 10 + 10
     )
     assert (tmp_path / "phone.safetensors").stat().st_size < 1.05 * recorded[0]["bytes"] + 1500  # and its header
+
+
+def test_a_bundle_is_described_and_a_damaged_one_refused(run, tmp_path, capsys):
+    out = tmp_path / "phone.safetensors"
+    assert main(["export", str(run), "--algorithm", "qupel", "--client", "0", "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["bundle", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "algorithm qupel" in text
+    assert "64 x 24" in text
+    assert "3 bits, 8 levels" in text
+    content = out.read_bytes()
+    for damaged in (content[:-1], content[:100], content[:-40] + b"\0" * 40, b""):
+        out.write_bytes(damaged)
+        assert "phone.safetensors" in complaint(["bundle", out], capsys)
+    alone = subprocess.run([sys.executable, "-I", reader.__file__, out], capture_output=True, text=True, check=False)
+    assert alone.returncode == 2
+    assert alone.stderr.count("\n") == 1
 
 
 def test_the_score_in_the_table_is_that_of_the_exported_model(run):

@@ -1,4 +1,4 @@
-"""The command line: `idiolect list`, `run`, `export` and `advise`."""
+"""The command line: `idiolect list`, `run`, `export`, `bundle` and `advise`."""
 
 import argparse
 import json
@@ -53,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--algorithm", metavar="LABEL", help="which one, if the run has several")
     export.add_argument("--seed", type=int, metavar="N", help="default: the run's first")
     export.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    bundle = commands.add_parser("bundle", help="check an exported bundle, and say what is in it")
+    bundle.set_defaults(command=_bundle)
+    bundle.add_argument("file", type=Path, help="*.safetensors")
     advise = commands.add_parser("advise", help="choose bit widths for byte budgets, on validation data")
     advise.set_defaults(command=_advise)
     advise.add_argument("recipe", help="a recipe with an algorithm that has bit widths")
@@ -142,6 +145,16 @@ def _export(options: argparse.Namespace) -> int:
     finished = open_run(options.run, options.algorithm, options.seed, options.data_dir)
     shipped = ship_all(finished, options.out) if options.all else [ship(finished, options.client, options.out)]
     print_shipped(finished, shipped)
+    return 0
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    from idiolect.export.reader import BundleError, describe, read_bundle
+
+    try:
+        print(describe(read_bundle(options.file)))
+    except BundleError as reason:
+        raise UserMistake(str(reason)) from None
     return 0
 
 

@@ -1,5 +1,7 @@
 """Reads a bundle with NumPy and the standard library alone: copy this one file onto the device.
 
+`python reader.py FILE` checks a bundle and says what is in it.
+
 A bundle is a safetensors file: eight bytes with the header's length, a JSON header, and the tensors end to end. Nothing
 in it is ever executed, and no number in it is believed before it was held against the size of the file. The digest
 finds damage; it is no signature, and a forger can make a new one, so everything else is checked as well.
@@ -9,6 +11,7 @@ import hashlib
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +44,16 @@ def read_bundle(path: str | Path) -> Bundle:
         raise BundleError(f"bundle {path} cannot be read: {reason.strerror or reason}") from None
     except BundleError as reason:
         raise BundleError(f"bundle {path} {reason}") from None
+
+
+def describe(bundle: Bundle) -> str:
+    """What is in a bundle: where it comes from, and a line for every layer."""
+    lines = [", ".join(f"{key} {value}" for key, value in bundle.about.items())]
+    for name, weights in bundle.params.items():
+        levels = bundle.levels.get(name)
+        width = "32 bits" if levels is None else f"{bits_for(len(levels))} bits, {len(levels)} levels"
+        lines.append(f"{name:<32} {' x '.join(map(str, weights.shape)) or '1':<20} {width}")
+    return "\n".join(lines)
 
 
 def bits_for(levels: int) -> int:
@@ -188,3 +201,13 @@ def _is_shape(found: Any, most: int) -> bool:
 def _is_span(found: Any, size: int) -> bool:
     whole = isinstance(found, list) and len(found) == 2 and all(type(place) is int for place in found)
     return whole and 0 <= found[0] <= found[1] <= size
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python reader.py FILE")
+    try:
+        print(describe(read_bundle(sys.argv[1])))
+    except BundleError as damage:
+        print(damage, file=sys.stderr)
+        sys.exit(2)
