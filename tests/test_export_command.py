@@ -44,7 +44,12 @@ steps = [0]
 headline = "own"
 [[algorithms]]
 name = "qupel"
-objective = { bits = { 3 = 2, 1 = 1, 32 = 1 }, keep = ["last"], lambda_p = 0.1, lambda = 0.01, step_size = 0.1 }
+[algorithms.objective]
+bits = { 3 = 2, 1 = 1, 32 = 1 }
+keep = ["last", "vectors"]
+lambda_p = 0.1
+lambda = 0.01
+step_size = 0.1
 [[algorithms]]
 name = "fedavg"
 training = { step_size = 0.1 }

@@ -30,6 +30,7 @@ from idiolect.contracts import (
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
 from idiolect.learner import adaptation, fine_tune
+from idiolect.quantization.layers import named_leaves
 
 Group = Literal["participating", "unseen"]
 OWN = "own"
@@ -115,7 +116,10 @@ def adapter(problem: Problem, objective: Objective | PersonalObjective, budget: 
 
     def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Compressed:
         model = prescribed(problem.oracle(shard, budget.batch_size), own, params, key)
-        return model._replace(params=problem.calibrate(model.params, shard))
+        ready = problem.calibrate(model.params, shard)
+        before, after = named_leaves(model.params), named_leaves(ready)
+        # What was calibrated is no longer one of its levels, if it ever had any.
+        return Compressed(ready, model.weights, {n: c for n, c in model.levels.items() if after[n] is before[n]})
 
     return compile_for_clients(adapt)
 

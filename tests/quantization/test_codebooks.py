@@ -10,7 +10,7 @@ from idiolect.errors import UserMistake
 from idiolect.problems import quadratics
 from idiolect.problems.models import cnn, mlp
 from idiolect.quantization.codebooks import deal_widths, first_levels, fit_levels
-from idiolect.quantization.layers import named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.rates import Changing, rate_at
 
 
@@ -79,11 +79,13 @@ def test_lloyd_never_makes_the_fit_worse_and_leaves_lonely_levels_alone():
 def test_layers_have_names_and_some_are_kept():
     params = cnn((28, 28, 1), 10).init(jax.random.key(0))
     matrices = ["convolutions.0.weight", "convolutions.1.weight", "dense.0.weight", "dense.1.weight"]
-    assert quantized_layers(params, []) == matrices
-    assert quantized_layers(params, ["first", "last"]) == matrices[1:3]
-    assert quantized_layers(params, ["conv*"]) == matrices[2:]
+    assert quantized_layers(params, ["vectors"]) == matrices
+    assert quantized_layers(params, USUALLY_KEPT) == matrices[1:3]
+    assert quantized_layers(params, ["vectors", "conv*"]) == matrices[2:]
     net = mlp((4, 4, 1), 3, hidden=(5,)).init(jax.random.key(0))
-    assert quantized_layers(net, ["last"]) == ["0.weight"]
+    assert quantized_layers(net, ["last", "vectors"]) == ["0.weight"]
+    assert quantized_layers(net, ["last"]) == ["0.bias", "0.weight", "1.bias"]
+    assert quantized_layers({"w": jnp.zeros(3)}, ["vectors"]) == ["w"]  # a model of vectors is quantized all the same
     doubled = replace_leaves(net, {"0.weight": 2 * named_leaves(net)["0.weight"]})
     np.testing.assert_array_equal(doubled[0]["weight"], 2 * net[0]["weight"])
     assert doubled[1] is not net[1]

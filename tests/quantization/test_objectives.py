@@ -76,7 +76,7 @@ def test_an_unseen_client_rounds_the_model_it_receives(problem):
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kind):
     oracle, params = CLIENTS[kind]()
-    objective = quantized(levels=3, keep=[], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
+    objective = quantized(levels=3, keep=["vectors"], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
     own = objective.begin(params, 0)
     shared = jax.tree.map(lambda leaf: leaf + 0.3, params)
     leaves, levels = jax.tree.leaves(params), list(own.levels.values())
@@ -125,7 +125,7 @@ def test_binary_relax_against_a_loop():
 
 def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
     oracle, start = CLIENTS["small_net"]()
-    rounding, plain = post_training(bits=1, keep=[], step_size=0.1), quantized(bits=32, step_size=0.1)
+    rounding, plain = post_training(bits=1, keep=["vectors"], step_size=0.1), quantized(bits=32, step_size=0.1)
     own, free = rounding.begin(start, 0), plain.begin(start, 0)
     for _ in range(3):
         own, free = rounding.gradient(oracle, own, start, KEY)[0], plain.gradient(oracle, free, start, KEY)[0]
@@ -143,7 +143,13 @@ def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
 def test_momentum_and_adam_reach_lower_losses_than_they_started_from(optimizer):
     oracle, start = CLIENTS["small_net"]()
     objective = quantized(
-        bits=2, keep=["last"], step_size=0.02, optimizer=optimizer, momentum=0.9, weight_decay=1e-4, lambda_=1e-3
+        bits=2,
+        keep=["last", "vectors"],
+        step_size=0.02,
+        optimizer=optimizer,
+        momentum=0.9,
+        weight_decay=1e-4,
+        lambda_=1e-3,
     )
     own = objective.begin(start, 0)
     step = jax.jit(lambda own: objective.gradient(oracle, own, start, KEY)[0])

@@ -27,7 +27,7 @@ from annotated_types import Ge, Lt
 from idiolect.contracts import Info, Key, Oracle, Params, PersonalObjective, Scalar
 from idiolect.quantization.codebooks import Widths, deal_widths
 from idiolect.quantization.descent import Optimizer, descent
-from idiolect.quantization.layers import FIRST, LAST, named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.personal import Own, compress, round_weights, rounding
 from idiolect.quantization.quantizers import put
 from idiolect.quantization.rates import Changing, Rate, rate_at
@@ -37,7 +37,7 @@ def binary_relax(
     *,
     bits: Widths = 1,
     levels: Widths | None = None,
-    keep: Sequence[str] = (FIRST, LAST),
+    keep: Sequence[str] = USUALLY_KEPT,
     lambda_: Rate = Changing(value=1.0, decay=1.02, every=100),
     lambda_p: Annotated[float, Ge(0)] = 0.0,
     step_size: Rate = 0.1,

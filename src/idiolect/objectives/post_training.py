@@ -16,7 +16,7 @@ from annotated_types import Ge, Lt
 from idiolect.contracts import Compressed, Info, Key, Oracle, Params, PersonalObjective, Scalar
 from idiolect.quantization.codebooks import Widths, deal_widths, first_levels
 from idiolect.quantization.descent import Optimizer, descent
-from idiolect.quantization.layers import FIRST, LAST, named_leaves, quantized_layers
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers
 from idiolect.quantization.personal import Own, compress
 from idiolect.quantization.rates import Rate, rate_at
 
@@ -25,7 +25,7 @@ def post_training(
     *,
     bits: Widths = 2,
     levels: Widths | None = None,
-    keep: Sequence[str] = (FIRST, LAST),
+    keep: Sequence[str] = USUALLY_KEPT,
     centers: Literal["quantiles", "kmeans"] = "kmeans",
     lambda_p: Annotated[float, Ge(0)] = 0.0,
     step_size: Rate = 0.1,

@@ -36,7 +36,7 @@ from annotated_types import Ge, Gt, Lt
 from idiolect.contracts import Info, Key, Oracle, Params, PersonalObjective, Scalar
 from idiolect.quantization.codebooks import Start, Widths, check_start, deal_widths, first_levels
 from idiolect.quantization.descent import Descent, Optimizer, descent
-from idiolect.quantization.layers import FIRST, LAST, named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.personal import Levels, Own, compress, round_weights, rounding
 from idiolect.quantization.proximal import draw_levels, draw_weights
 from idiolect.quantization.quantizers import distance, put
@@ -57,7 +57,7 @@ def quantized(
     *,
     bits: Widths = 2,
     levels: Widths | None = None,
-    keep: Sequence[str] = (FIRST, LAST),
+    keep: Sequence[str] = USUALLY_KEPT,
     centers: Start = "kmeans",
     sharpness: Annotated[float, Gt(0)] | None = None,
     lambda_: Rate = 1e-4,

@@ -1,8 +1,8 @@
 """A model's layers by name, and which of them are quantized.
 
-A leaf of the parameters is called by its path: `convolutions.0.weight`. Only leaves with two or more axes, the weight
-matrices and kernels, are ever quantized; biases and normalization have one. A model without any such leaf, a bare
-vector say, has all its leaves for layers.
+A leaf of the parameters is called by its path: `convolutions.0.weight`. Leaves with two or more axes are matrices and
+kernels; biases and normalization have one axis, and are kept in full precision by the rule `vectors`. A model without
+any matrix, a bare vector say, has all its leaves for layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ import jax
 from idiolect.contracts import Params
 from idiolect.errors import UserMistake
 
-FIRST, LAST = "first", "last"
+FIRST, LAST, VECTORS = "first", "last", "vectors"
+USUALLY_KEPT = (FIRST, LAST, VECTORS)
 
 
 def named_leaves(params: Params) -> dict[str, Any]:
@@ -30,27 +31,26 @@ def replace_leaves(params: Params, changed: Mapping[str, Any]) -> Params:
 
 
 def quantized_layers(params: Params, keep: Sequence[str]) -> list[str]:
-    """The layers to quantize: all weight matrices and kernels but those that `keep` names.
+    """The layers to quantize: all but those that `keep` names.
 
-    `keep` holds `first`, `last` and patterns such as `dense.*`.
+    `keep` holds `first` and `last`, for matrices, `vectors`, for leaves with one axis, and patterns such as `dense.*`.
     """
     leaves = named_leaves(params)
-    layers = [name for name, leaf in leaves.items() if leaf.ndim > 1] or list(leaves)
+    matrices = [name for name, leaf in leaves.items() if leaf.ndim > 1] or list(leaves)
+    rules = {FIRST: matrices[:1], LAST: matrices[-1:], VECTORS: [name for name in leaves if name not in matrices]}
     kept: set[str] = set()
     for pattern in keep:
-        found = {FIRST: layers[:1], LAST: layers[-1:]}.get(pattern)
-        if found is None:
-            found = [name for name in layers if fnmatchcase(name, pattern)]
-        if not found:
+        found = rules[pattern] if pattern in rules else [name for name in leaves if fnmatchcase(name, pattern)]
+        if not found and pattern != VECTORS:
             raise UserMistake(
-                f"objective.keep has '{pattern}', which matches no layer; say 'first', 'last' or a pattern for one of "
-                f"{', '.join(layers)}"
+                f"objective.keep has '{pattern}', which matches no layer; say 'first', 'last', 'vectors' or a pattern "
+                f"for one of {', '.join(leaves)}"
             )
         kept.update(found)
-    chosen = [name for name in layers if name not in kept]
+    chosen = [name for name in leaves if name not in kept]
     if not chosen:
         raise UserMistake(
-            f"objective.keep is {list(keep)}, which leaves none of the layers {', '.join(layers)} to quantize"
+            f"objective.keep is {list(keep)}, which leaves none of the layers {', '.join(leaves)} to quantize"
         )
     return chosen
 
