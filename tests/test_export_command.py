@@ -42,6 +42,7 @@ batch_size = 10
 points = 2
 steps = [0]
 headline = "own"
+groups = { few = [2], full = [3] }
 [[algorithms]]
 name = "qupel"
 [algorithms.objective]
@@ -104,6 +105,30 @@ def test_one_client_becomes_a_bundle_and_a_graph_that_agree_with_its_model(run, 
         24 + 16 + 16 * 10 + 10
     )
     assert (tmp_path / "phone.safetensors").stat().st_size < 1.05 * recorded[0]["bytes"] + 1500  # and its header
+
+
+def test_a_run_tells_widths_sizes_and_groups_apart(run, recipe, capsys):
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["algorithms"]["qupel"]["bits"]["mean"] == pytest.approx((3 + 3 + 1 + 32) / 4)
+    assert summary["algorithms"]["fedavg"]["bits"]["mean"] == 32
+    cells = {label: json.loads((run / "cells" / f"{label}-seed0.json").read_text()) for label in ("qupel", "fedavg")}
+    scores = {label: [client["scores"]["own"] for client in cell["clients"]] for label, cell in cells.items()}
+    few = summary["groups"]["few"]["algorithms"]
+    assert few["fedavg"]["mean"] == pytest.approx(scores["fedavg"][2])
+    assert few["fedavg"]["gain"]["mean"] == pytest.approx(scores["fedavg"][2] - scores["qupel"][2])
+    layers = cells["qupel"]["points"][-1]["layers"]
+    assert {name: len(view["levels"]) for name, view in layers.items()} == {"0.weight": 8, "1.weight": 8}
+    assert sum(layers["0.weight"]["counts"]) == 64 * 24
+    page = (run / "pictures.html").read_text()
+    for title in ("Weights around their levels", "Levels over time", "Accuracy against bytes"):
+        assert title in page
+    assert main(["run", str(recipe), "--out", str(run)]) == 0  # nothing is left to do: the recipe reads back the same
+    assert "few (1 clients), personalized: qupel" in capsys.readouterr().out
+
+
+def test_a_group_of_strangers_is_refused(recipe, tmp_path, capsys):
+    arguments = ["run", recipe, "--out", tmp_path / "run", "--set", "evaluation.groups.few=[4]"]
+    assert "evaluation.groups.few has client 4, but clients are 0 to 3" in complaint(arguments, capsys)
 
 
 def test_a_bundle_is_described_and_a_damaged_one_refused(run, tmp_path, capsys):
