@@ -1,9 +1,12 @@
 """Damaged and forged bundles: always a `BundleError` that names the file, never anything else."""
 
+import base64
 import copy
 import json
 import re
 import struct
+import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -84,12 +87,23 @@ def taken_apart(whole):
     (length,) = struct.unpack_from("<Q", whole)
     header = json.loads(whole[8 : 8 + length])
     metadata = header.pop("__metadata__")
-    return header, metadata | {key: json.loads(metadata[key]) for key in ("layers", "about")}, whole[8 + length :]
+    layers = json.loads(zlib.decompress(base64.b64decode(metadata["layers"])))
+    return header, metadata | {"layers": layers, "about": json.loads(metadata["about"])}, whole[8 + length :]
+
+
+def deflated(text):
+    return base64.b64encode(zlib.compress(text)).decode()
+
+
+def followed(text):
+    return base64.b64encode(zlib.compress(text) + b"more").decode()
 
 
 def forged(header, metadata, data):
     """A bundle from parts that may contradict each other, with a digest as right as it can be made."""
-    texts = {key: json.dumps(value) if key in ("layers", "about") else value for key, value in metadata.items()}
+    texts = dict(metadata)
+    for key, written in (("layers", lambda value: deflated(json.dumps(value).encode())), ("about", json.dumps)):
+        texts[key] = metadata[key] if isinstance(metadata[key], str) else written(metadata[key])
     try:
         kinds = {"U8": np.uint8, "F32": np.float32}
         tensors = {
@@ -108,40 +122,77 @@ def test_a_forgery_of_the_right_parts_is_read(path, whole):
     assert read_bundle(path).about == {"client": "3", "note": "\x1f\t\\"}
 
 
-PLANES, LEVELS, WHOLE = "1.weight.planes", "1.weight.levels", "0.bias"
+def tensor(header, name, **changed):
+    return header | {name: header[name] | changed}
+
+
+def listed(metadata, name, *changed):
+    return metadata | {"layers": [[name, *changed] if layer[0] == name else layer for layer in metadata["layers"]]}
+
+
+def test_a_list_of_layers_may_be_as_long_as_allowed(path, whole):
+    header, metadata, data = taken_apart(whole)
+    path.write_bytes(
+        forged(header, metadata | {"layers": deflated(json.dumps(metadata["layers"]).encode().ljust(2**20))}, data)
+    )
+    assert list(read_bundle(path).params) == ["0.bias", "0.weight", "1.bias", "1.weight"]
+
+
+HELD = "with a shape or levels that its 54 bytes of data cannot hold"
 FORGERIES = [
     (lambda h, m, d: (h, m | {"format": "other"}, d), "is not of the format idiolect-bundle"),
-    (lambda h, m, d: (h, m | {"version": "2"}, d), "has version '2', but this reader knows version '1'"),
+    (lambda h, m, d: (h, m | {"version": "1"}, d), "has version '1', but this reader knows version '2'"),
     (lambda h, m, d: (h, m | {"more": "text"}, d), "must have the texts about, digest"),
     (lambda h, m, d: (h, m | {"about": [1]}, d), "no JSON table in its metadata under 'about'"),
     (lambda h, m, d: (h, m, d + b"\0"), "bytes of data, but its tensors fill"),
-    (lambda h, m, d: (h | {"x": 3}, m, d), "describes tensor 'x' by something else"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"dtype": "I64"}}, m, d), "of a type other than U8 and F32"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"dtype": ["U8"]}}, m, d), "of a type other than U8 and F32"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"data_offsets": [0, 10**18]}}, m, d), "outside of its"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"data_offsets": [-1, 1]}}, m, d), "outside of its"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"shape": [10**12, 10**12, 0]}}, m, d), "a shape that does not fit"),
-    (lambda h, m, d: (h | {PLANES: h[PLANES] | {"shape": [True, 2]}}, m, d), "a shape that does not fit"),
-    (lambda h, m, d: (h | {"x": h[PLANES]}, m, d), "overlap or leave a gap"),
-    (lambda h, m, d: ({k: v for k, v in h.items() if k != LEVELS}, m, d), "overlap or leave a gap"),
-    (lambda h, m, d: (h | {"x": h[PLANES] | {"shape": [0], "data_offsets": [0, 0]}}, m, d), "does not fit its 0 bytes"),
-    (lambda h, m, d: ({k.replace("1", "2"): v for k, v in h.items()}, m, d), "lists other layers"),
-    (lambda h, m, d: (h, m | {"layers": m["layers"] | {"x": []}}, d), "describes layer 'x' by something else"),
-    (lambda h, m, d: (h, listed(m, "1.weight", levels=4), d), "lists other bits and levels for layer '1.weight'"),
-    (lambda h, m, d: (h, listed(m, "1.weight", bits=10**9), d), "lists other bits and levels for layer '1.weight'"),
-    (lambda h, m, d: (h, listed(m, "1.weight", shape=[2, 9]), d), "planes for layer '1.weight' that do not fit"),
-    (lambda h, m, d: (h, listed(m, "1.weight", shape=[2**70]), d), "planes for layer '1.weight' that do not fit"),
-    (lambda h, m, d: (h, listed(m, "1.weight", shape=[0, 2**62, 2**62]), d), "planes for layer '1.weight' that do not"),
-    (lambda h, m, d: (h, listed(m, "0.bias", shape=[3]), d), "has layer '0.bias' of another shape or type"),
-    (lambda h, m, d: (h | {WHOLE: h[WHOLE] | {"dtype": "U8", "shape": [8]}}, m, d), "has layer '0.bias' of another"),
-    (lambda h, m, d: (h | {LEVELS: h[LEVELS] | {"shape": [3, 1]}}, m, d), "no list of finite float32 numbers"),
-    (lambda h, m, d: (h, m, overwritten(d, h[LEVELS], b"\xff")), "no list of finite float32 numbers"),
-    (lambda h, m, d: (h, m, overwritten(d, h[PLANES], b"\xff")), "a weight in layer '1.weight' beyond its 3 levels"),
+    (lambda h, m, d: (h | {"x": h["planes"]}, m, d), "has a tensor 'x', but can have only planes, levels, full"),
+    (lambda h, m, d: (h | {"full": 3}, m, d), "describes tensor 'full' by something else"),
+    (lambda h, m, d: (tensor(h, "planes", dtype="F32"), m, d), "has tensor 'planes' of a type other than U8"),
+    (lambda h, m, d: (tensor(h, "full", dtype="U8"), m, d), "has tensor 'full' of a type other than F32"),
+    (lambda h, m, d: (tensor(h, "planes", dtype=["U8"]), m, d), "of a type other than U8"),
+    (lambda h, m, d: (tensor(h, "planes", data_offsets=[0, 10**18]), m, d), "outside of its 54 bytes"),
+    (lambda h, m, d: (tensor(h, "planes", data_offsets=[-1, 1]), m, d), "outside of its 54 bytes"),
+    (lambda h, m, d: (tensor(h, "planes", shape=[10**12, 10**12, 0]), m, d), "a shape that does not fit"),
+    (lambda h, m, d: (tensor(h, "planes", shape=[2, 1]), m, d), "a shape that does not fit its 2 bytes"),
+    (lambda h, m, d: (tensor(h, "planes", shape=[True]), m, d), "a shape that does not fit"),
+    (lambda h, m, d: (tensor(h, "planes", shape=[0], data_offsets=[0, 0]), m, d), "does not fit its 0 bytes"),
+    (lambda h, m, d: (tensor(h, "planes", data_offsets=[0, 2]), m, d), "overlap or leave a gap"),
+    (lambda h, m, d: ({k: v for k, v in h.items() if k != "levels"}, m, d), "overlap or leave a gap"),
+    (lambda h, m, d: ({k: v for k, v in h.items() if k != "planes"}, m, d[:-2]), "has less in 'planes' than layer"),
+    (lambda h, m, d: ({}, m, b""), "with a shape or levels that its 0 bytes of data cannot hold"),
+    (lambda h, m, d: (h, m | {"layers": "%"}, d), "a list of layers that is not zlib in base64"),
+    (lambda h, m, d: (h, m | {"layers": "\u00fc" * 4}, d), "a list of layers that is not zlib in base64"),
+    (lambda h, m, d: (h, m | {"layers": "AAAA"}, d), "a list of layers that is not zlib in base64"),
+    (lambda h, m, d: (h, m | {"layers": ""}, d), "a list of layers that is cut off"),
+    (lambda h, m, d: (h, m | {"layers": deflated(b"[]")[:12]}, d), "a list of layers that is cut off"),
+    (
+        lambda h, m, d: (h, m | {"layers": deflated(b"[" + b" " * 2**20 + b"]")}, d),
+        "of layers of more than 1048576 bytes",
+    ),
+    (lambda h, m, d: (h, m | {"layers": deflated(b"[" * 10**6)}, d), "no JSON list of layers"),
+    (lambda h, m, d: (h, m | {"layers": deflated(b"\xff\xfe\xfd")}, d), "no JSON list of layers"),
+    (lambda h, m, d: (h, m | {"layers": {}}, d), "no JSON list of layers"),
+    (lambda h, m, d: (h, m | {"layers": [{"x": 1}]}, d), "lists a layer by something else"),
+    (lambda h, m, d: (h, m | {"layers": [["x"]]}, d), "lists a layer by something else"),
+    (lambda h, m, d: (h, m | {"layers": [[["x"], [1]]]}, d), "lists a layer by something else"),
+    (lambda h, m, d: (h, m | {"layers": m["layers"] + m["layers"][:1]}, d), "lists layer '0.bias' twice"),
+    (lambda h, m, d: (h, m | {"layers": m["layers"][:-1]}, d), "has 3 numbers in 'levels', but its layers need 0"),
+    (lambda h, m, d: (h, m | {"layers": m["layers"][1:]}, d), "has 10 numbers in 'full', but its layers need 8"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], 4), d), "less in 'levels' than layer '1.weight' needs"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], 2), d), "has 3 numbers in 'levels', but its layers need 2"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2]), d), "less in 'full' than layer '1.weight' needs"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], 10**9), d), HELD),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], 0), d), HELD),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], None), d), "less in 'full' than layer '1.weight' needs"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 2], True), d), HELD),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2, 9], 3), d), "less in 'planes' than layer '1.weight' needs"),
+    (lambda h, m, d: (h, listed(m, "1.weight", [2**70], 3), d), HELD),
+    (lambda h, m, d: (h, listed(m, "1.weight", [0, 2**62, 2**62], 3), d), HELD),
+    (lambda h, m, d: (h, listed(m, "1.weight", "22", 3), d), HELD),
+    (lambda h, m, d: (h, listed(m, "0.bias", [3]), d), "less in 'full' than layer '1.bias' needs"),
+    (lambda h, m, d: (h, m, overwritten(d, h["levels"], b"\xff")), "levels for layer '1.weight' that are not finite"),
+    (lambda h, m, d: (h, m, overwritten(d, h["planes"], b"\xff")), "a weight in layer '1.weight' beyond its 3 levels"),
 ]
-
-
-def listed(metadata, name, **changed):
-    return metadata | {"layers": metadata["layers"] | {name: metadata["layers"][name] | changed}}
 
 
 def overwritten(data, entry, byte):
@@ -152,6 +203,17 @@ def overwritten(data, entry, byte):
 @pytest.mark.parametrize(("forge", "said"), FORGERIES)
 def test_a_forgery_with_the_right_digest_is_refused_with_a_sentence(path, whole, forge, said):
     assert said in refused(path, forged(*forge(*taken_apart(whole))))
+
+
+def test_a_list_of_layers_that_would_inflate_to_gigabytes_takes_no_memory(path, whole):
+    header, metadata, data = taken_apart(whole)
+    bomb = forged(header, metadata | {"layers": deflated(b" " * 2**26)}, data)
+    tracemalloc.start()
+    try:
+        assert "a list of layers of more than 1048576 bytes" in refused(path, bomb)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +247,12 @@ def places(tree, path=()):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["U8", "F32", "", "x"]) | st.just(2**64),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["U8", "F32", "", "0.bias"])
+    | st.just(2**64),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["shape", "bits", "x"]), inner),
     max_leaves=6,
 )

@@ -1,30 +1,22 @@
 """An ONNX graph in the making: nodes and constants, and quantized layers that the graph itself unpacks from bit planes.
 
-ONNX has no type for one, two or three bits, so planes are stored as bytes and taken apart by ordinary integer
-arithmetic, which every runtime has; most do it once, when they load the file.
+Every value has a name of one or two letters, and none says which layer it is: of a network of few bits, the graph
+itself is no small part.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count, product
+from string import ascii_letters
+from typing import Any
 
 import numpy as np
 
 from idiolect.errors import UserMistake
 from idiolect.export.contents import Packed
+from idiolect.export.onnx_functions import UNPACK, Node
+from idiolect.export.packing import pack, unpack
 
 INPUT, OUTPUT = "images", "logits"
-_OPSET, _IR_VERSION = 15, 8  # old enough for onnxruntime 1.17 and for what devices run
-_INT32 = 6  # TensorProto.INT32; a graph can be made without onnx, only its file cannot
-_BYTE = np.array([1, 2, 4, 8, 16, 32, 64, 128], np.int32)
-
-
-class Node(NamedTuple):
-    """One operation: its name in ONNX, the names of its inputs and of its only output, and its attributes."""
-
-    operation: str
-    inputs: tuple[str, ...]
-    output: str
-    attributes: dict[str, Any]
 
 
 class Graph:
@@ -36,18 +28,19 @@ class Graph:
         self.constants: dict[str, np.ndarray] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._used: set[str] = set()
+        self._names = short_names()
 
     def add(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Append a node and return the name of what it computes."""
-        name = output or f"t{len(self.nodes)}"  # short names: for a model of few bits they are not for free
-        self.nodes.append(Node(operation, inputs, name, attributes))
+        """Append a node, or the call of a function, and return the name of what it computes."""
+        name = output or next(self._names)
+        self.nodes.append(Node(operation, inputs, (name,), attributes))
         return name
 
     def constant(self, values: np.ndarray) -> str:
-        """The name of a small constant; equal ones are stored once."""
+        """The name of a constant; equal ones are stored once."""
         key = (values.dtype.name, values.shape, values.tobytes())
         if key not in self._shared:
-            self._shared[key] = f"c{len(self._shared)}"
+            self._shared[key] = next(self._names)
             self.constants[self._shared[key]] = values
         return self._shared[key]
 
@@ -61,8 +54,34 @@ class Graph:
             raise UserMistake(f"the parameters have no layer {name}, so they are not those of the given model")
         return tuple(self.layers[name].shape)
 
-    def layer(self, name: str, *shape: int | None) -> str:
-        """The float tensor of a layer, which must have this shape; None stands for any extent."""
+    def layer(self, name: str, *shape: int | None, axes: Sequence[int] | None = None) -> str:
+        """The float tensor of a layer, which must have this shape; None stands for any extent.
+
+        With `axes` it has its axes in that order. They are put in order here, once, and not by every device.
+        """
+        layer = self._found(name, shape)
+        axes = range(len(shape)) if axes is None else axes
+        if not isinstance(layer, Packed):
+            return self.constant(np.ascontiguousarray(layer.transpose(axes)))
+        bits, total = len(layer.planes), int(np.prod(layer.shape, dtype=np.int64))
+        indices = unpack(layer.planes, total).reshape(layer.shape).transpose(axes)
+        weigh = self.constant(np.array([[1 << k] for k in range(bits)], np.int32))
+        planes, levels = self.constant(pack(indices, bits)), self.constant(layer.levels)
+        return self.add(UNPACK, planes, levels, weigh, self.integers(*indices.shape))
+
+    def together(self, names: Sequence[str], extent: int) -> str:
+        """Vectors of this extent end to end: a single constant takes less than many."""
+        found = [self._found(name, (extent,)) for name in names]
+        whole = [vector for vector in found if not isinstance(vector, Packed)]
+        if len(whole) < len(found):  # what is quantized stays packed in the file
+            return self.add("Concat", *(self.layer(name, extent) for name in names), axis=0)
+        return self.constant(np.concatenate(whole))
+
+    def unused(self) -> list[str]:
+        """The layers that nobody asked for."""
+        return [name for name in self.layers if name not in self._used]
+
+    def _found(self, name: str, shape: Sequence[int | None]) -> Packed | np.ndarray:
         found = self.shape_of(name)
         if len(found) != len(shape) or any(m is not None and n != m for n, m in zip(found, shape, strict=True)):
             wanted = ", ".join("any" if extent is None else str(extent) for extent in shape)
@@ -70,51 +89,9 @@ class Graph:
                 f"layer {name} has shape {found}, but the given model, images and classes need ({wanted})"
             )
         self._used.add(name)
-        layer = self.layers[name]
-        if isinstance(layer, Packed):
-            return self._unpacked(name, layer)
-        self.constants[name] = layer
-        return name
-
-    def unused(self) -> list[str]:
-        """The layers that nobody asked for."""
-        return [name for name in self.layers if name not in self._used]
-
-    def _unpacked(self, name: str, layer: Packed) -> str:
-        planes, levels = f"{name}.planes", f"{name}.levels"
-        self.constants |= {planes: layer.planes, levels: layer.levels}
-        bits, width = layer.planes.shape
-        # ONNX masks integers only from opset 18 on; division and remainder take a byte apart everywhere.
-        whole = self.add("Cast", self.add("Unsqueeze", planes, self.integers(2)), to=_INT32)
-        every = self.add("Mod", self.add("Div", whole, self.constant(_BYTE)), self.constant(np.array(2, np.int32)))
-        rows = self.add("Reshape", every, self.integers(bits, 8 * width))
-        weighed = self.add("Mul", rows, self.constant(np.array([[1 << k] for k in range(bits)], np.int32)))
-        padded = self.add("ReduceSum", weighed, self.integers(0), keepdims=0)
-        count = int(np.prod(layer.shape, dtype=np.int64))
-        indices = self.add("Slice", padded, self.integers(0), self.integers(count))
-        return self.add("Reshape", self.add("Gather", levels, indices), self.integers(*layer.shape))
+        return self.layers[name]
 
 
-def serialize(graph: Graph, shape: Sequence[int], classes: int, about: Mapping[str, str]) -> bytes:
-    """The graph as an ONNX file that takes `images` (N, *shape) and gives `logits` (N, classes), and is valid."""
-    try:
-        import onnx
-    except ImportError:
-        raise UserMistake("onnx is not installed; install it by: pip install 'idiolect[onnx]'") from None
-    make, floats = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [make.make_node(node.operation, node.inputs, [node.output], **node.attributes) for node in graph.nodes]
-    model = make.make_model(
-        make.make_graph(
-            nodes,
-            "idiolect",
-            [make.make_tensor_value_info(INPUT, floats, ["N", *shape])],
-            [make.make_tensor_value_info(OUTPUT, floats, ["N", classes])],
-            [onnx.numpy_helper.from_array(values, name) for name, values in graph.constants.items()],
-        ),
-        producer_name="idiolect",
-        opset_imports=[make.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-    )
-    make.set_model_props(model, dict(about))
-    onnx.checker.check_model(model, full_check=True)
-    return model.SerializeToString()
+def short_names() -> Iterator[str]:
+    """One letter each, as long as there are letters, and then two."""
+    return map("".join, chain.from_iterable(product(ascii_letters, repeat=n) for n in count(1)))

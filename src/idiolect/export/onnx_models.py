@@ -17,13 +17,15 @@ from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
 from idiolect.export.bundle import write_file
 from idiolect.export.contents import stored_layers
-from idiolect.export.onnx_graph import INPUT, OUTPUT, Graph, serialize
+from idiolect.export.onnx_file import serialize
+from idiolect.export.onnx_functions import CONVOLVE
+from idiolect.export.onnx_graph import INPUT, OUTPUT, Graph
 from idiolect.problems import models
 
 Emitter = Callable[[Graph, Mapping[str, Any], Sequence[int], int], None]  # (graph, model table, image shape, classes)
 
 _ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh"}
-_EPSILON = 1e-5  # of batch normalization
+_KERNELS = (0, 3, 1, 2)  # ONNX has filters, channels, height, width
 _TO_THE_END = np.iinfo(np.int64).max
 
 
@@ -39,7 +41,9 @@ def write_onnx(
 
     `model` is the recipe's table, such as `{"name": "mlp", "activation": "elu"}`, and `shape` that of an image (height,
     width, channels). The file takes `images` (N, height, width, channels) in [0, 1] and gives `logits` (N, classes).
-    Quantized layers are stored as bit planes and levels and unpacked in the graph.
+    Quantized layers are stored as bit planes and levels and unpacked in the graph. The file takes what
+    `contents.bundle_size` tells, the text of `about`, and the graph: 900 bytes for a network of three layers, 4,000 for
+    a residual network of 20.
     """
     name = model.get("name")
     if name not in EMITTERS:
@@ -64,7 +68,7 @@ def _cnn(graph: Graph, model: Mapping[str, Any], shape: Sequence[int], classes: 
     height, width, channels = shape
     x = graph.add("Transpose", INPUT, perm=[0, 3, 1, 2])
     for layer in _listed(graph, "convolutions.", ".weight"):
-        kernels = _kernels(graph, f"{layer}.weight", channels)
+        kernels = graph.layer(f"{layer}.weight", None, None, None, channels, axes=_KERNELS)
         filters, tall, wide, _ = graph.shape_of(f"{layer}.weight")
         x = graph.add("Conv", x, kernels, graph.layer(f"{layer}.bias", filters))
         x = graph.add("Relu", graph.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
@@ -103,12 +107,11 @@ def _dense(graph: Graph, x: str, prefix: str, width: int, classes: int, activati
 
 def _convolved(graph: Graph, x: str, layer: str, channels: int, stride: int) -> tuple[str, int]:
     """A convolution that keeps the image's size, or halves it, and its normalization; and how many channels it has."""
-    kernels = _kernels(graph, f"{layer}.weight", channels)
-    filters, tall, wide, _ = graph.shape_of(f"{layer}.weight")
-    pads = [tall // 2, wide // 2] * 2
-    x = graph.add("Conv", x, kernels, pads=pads, strides=[stride, stride])
-    norm = [graph.layer(f"{layer}.norm.{part}", filters) for part in ("scale", "offset", "mean", "variance")]
-    return graph.add("BatchNormalization", x, *norm, epsilon=_EPSILON), filters
+    kernels = graph.layer(f"{layer}.weight", None, 3, 3, channels, axes=_KERNELS)
+    filters = graph.shape_of(f"{layer}.weight")[0]
+    norm = graph.together([f"{layer}.norm.{part}" for part in ("scale", "offset", "mean", "variance")], filters)
+    strides: dict[str, Any] = {"strides": [stride, stride]} if stride > 1 else {}
+    return graph.add(CONVOLVE, x, kernels, norm, **strides), filters
 
 
 def _shortcut(graph: Graph, x: str, stride: int, missing: int) -> str:
@@ -120,11 +123,6 @@ def _shortcut(graph: Graph, x: str, stride: int, missing: int) -> str:
         before = missing // 2
         x = graph.add("Pad", x, graph.integers(0, before, 0, 0, 0, missing - before, 0, 0))
     return x
-
-
-def _kernels(graph: Graph, name: str, channels: int) -> str:
-    """Kernels in ONNX's order (filters, channels, height, width)."""
-    return graph.add("Transpose", graph.layer(name, None, None, None, channels), perm=[0, 3, 1, 2])
 
 
 def _listed(graph: Graph, prefix: str, suffix: str) -> list[str]:

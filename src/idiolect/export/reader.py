@@ -2,24 +2,33 @@
 
 `python reader.py FILE` checks a bundle and says what is in it.
 
-A bundle is a safetensors file: eight bytes with the header's length, a JSON header, and the tensors end to end. Nothing
-in it is ever executed, and no number in it is believed before it was held against the size of the file. The digest
-finds damage; it is no signature, and a forger can make a new one, so everything else is checked as well.
+A bundle is a safetensors file: eight bytes with the header's length, a JSON header, and at most three tensors end to
+end. In `full` lie the layers in full precision, in `levels` and `planes` the levels and the bit planes of the quantized
+ones, each layer after the other. Which they are is a list of `[name, shape]` or, if quantized, `[name, shape, number of
+levels]` in JSON, compressed by zlib, in base64, under `layers` in the metadata: a header that told every layer's place
+would be longer than a small model of one bit.
+
+Nothing in a bundle is ever executed, and no number in it is believed before it was held against the size of the file.
+The digest finds damage; it is no signature, and a forger can make a new one, so everything else is checked as well.
 """
 
+import base64
 import hashlib
 import json
 import math
 import struct
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-FORMAT, VERSION = "idiolect-bundle", "1"
+FORMAT, VERSION = "idiolect-bundle", "2"
+MOST_TEXT = 1 << 20  # bytes of the list of layers before compression; enough for ten thousands of them
 _DTYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "F32": np.dtype("<f4")}
+_TENSORS = {"planes": "U8", "levels": "F32", "full": "F32"}
 _MOST_AXES = 32  # NumPy's own limit in its older versions
 _TEXTS = {"format", "version", "layers", "about", "digest"}
 
@@ -34,6 +43,12 @@ class Bundle(NamedTuple):
     params: dict[str, np.ndarray]  # float32, as the client uses them
     levels: dict[str, np.ndarray]
     about: dict[str, Any]
+
+
+class _Layer(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    levels: int | None  # how many; None in full precision
 
 
 def read_bundle(path: str | Path) -> Bundle:
@@ -87,11 +102,10 @@ def _decode(content: bytes) -> Bundle:
     tensors = _tensors(header, data)
     if metadata["digest"] != digest(metadata, tensors):
         raise BundleError("is damaged: its digest does not match its content")
-    layers, about = (_table(metadata[key], key) for key in ("layers", "about"))
-    _names_match(layers, tensors)
-    levels = {name: tensors[f"{name}.levels"] for name, layer in layers.items() if "bits" in layer}
-    params = {name: _layer(name, layer, tensors) for name, layer in layers.items()}
-    return Bundle(params, {name: values.astype(np.float32) for name, values in levels.items()}, about)
+    about = _json(metadata["about"])
+    if not isinstance(about, dict):
+        raise BundleError("has no JSON table in its metadata under 'about'")
+    return Bundle(*_split(_listed(metadata["layers"], len(data)), tensors), about)
 
 
 def _header(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -125,18 +139,20 @@ def _metadata(found: Any) -> dict[str, str]:
 def _tensors(header: dict[str, Any], data: bytes) -> dict[str, np.ndarray]:
     tensors, spans = {}, []
     for name, entry in header.items():
+        if name not in _TENSORS:
+            raise BundleError(f"has a tensor {name!r}, but can have only {', '.join(_TENSORS)}")
         if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise BundleError(f"describes tensor {name!r} by something else than dtype, shape and data_offsets")
-        if entry["dtype"] not in list(_DTYPES):
-            raise BundleError(f"has tensor {name!r} of a type other than {' and '.join(_DTYPES)}")
-        shape, offsets, dtype = entry["shape"], entry["data_offsets"], _DTYPES[entry["dtype"]]
+        shape, offsets, dtype = entry["shape"], entry["data_offsets"], _DTYPES[_TENSORS[name]]
+        if entry["dtype"] != _TENSORS[name]:
+            raise BundleError(f"has tensor {name!r} of a type other than {_TENSORS[name]}")
         if not _is_span(offsets, len(data)):
             raise BundleError(f"places tensor {name!r} outside of its {len(data)} bytes of data")
         start, end = offsets
-        if not _is_shape(shape, len(data)) or math.prod(shape) * dtype.itemsize != end - start:
+        if not _is_shape(shape, len(data)) or len(shape) != 1 or shape[0] * dtype.itemsize != end - start:
             raise BundleError(f"has tensor {name!r} of a shape that does not fit its {end - start} bytes")
         spans.append((start, end))
-        tensors[name] = np.frombuffer(data[start:end], dtype).reshape(shape)
+        tensors[name] = np.frombuffer(data[start:end], dtype)
     place = 0
     for start, end in sorted(spans):
         if start != place:
@@ -147,47 +163,81 @@ def _tensors(header: dict[str, Any], data: bytes) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _table(text: str, key: str) -> dict[str, Any]:
+def _json(text: str | bytes) -> Any:
+    """What the text means in JSON, or None, which no text of a bundle means."""
     try:
-        table = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        table = None
-    if not isinstance(table, dict):
-        raise BundleError(f"has no JSON table in its metadata under {key!r}")
-    return table
+        return None
 
 
-def _names_match(layers: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Every layer has its tensors, and every tensor belongs to one layer."""
-    expected = []
-    for name, layer in layers.items():
-        if not isinstance(layer, dict) or layer.keys() not in ({"shape"}, {"shape", "bits", "levels"}):
-            raise BundleError(f"describes layer {name!r} by something else than shape, or shape, bits and levels")
-        expected += [f"{name}.planes", f"{name}.levels"] if "bits" in layer else [name]
-    if sorted(expected) != sorted(tensors):
-        raise BundleError("lists other layers than it has tensors for")
+def _listed(text: str, size: int) -> list[_Layer]:
+    """The layers that the metadata list, none of which is larger than `size` bytes can tell."""
+    layers: dict[str, _Layer] = {}
+    entries = _json(_inflated(text))
+    if not isinstance(entries, list):
+        raise BundleError("has no JSON list of layers in its metadata")
+    for entry in entries:
+        if not isinstance(entry, list) or len(entry) not in (2, 3) or not isinstance(entry[0], str):
+            raise BundleError("lists a layer by something else than name and shape, or name, shape and levels")
+        name, shape, levels = entry if len(entry) == 3 else (*entry, None)
+        if name in layers:
+            raise BundleError(f"lists layer {name!r} twice")
+        # A byte of a plane tells eight weights, and a level takes four bytes.
+        if not _is_shape(shape, 8 * size) or not (levels is None or (type(levels) is int and 1 <= levels <= size)):
+            raise BundleError(f"lists layer {name!r} with a shape or levels that its {size} bytes of data cannot hold")
+        layers[name] = _Layer(name, tuple(shape), levels)
+    return list(layers.values())
 
 
-def _layer(name: str, layer: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
-    shape = layer["shape"]
-    if "bits" not in layer:
-        whole = tensors[name]
-        if whole.dtype != np.float32 or list(whole.shape) != shape:
-            raise BundleError(f"has layer {name!r} of another shape or type than it lists")
-        return whole.astype(np.float32)
-    planes, levels = tensors[f"{name}.planes"], tensors[f"{name}.levels"]
-    if levels.dtype != np.float32 or levels.ndim != 1 or not np.isfinite(levels).all():
-        raise BundleError(f"has levels for layer {name!r} that are no list of finite float32 numbers")
-    bits = bits_for(len(levels))
-    if (layer["bits"], layer["levels"]) != (bits, len(levels)):
-        raise BundleError(f"lists other bits and levels for layer {name!r} than its {len(levels)} levels need")
-    count = math.prod(shape) if _is_shape(shape, 8 * planes.size) else 0
-    if planes.dtype != np.uint8 or not count or planes.shape != (bits, -(-count // 8)):
-        raise BundleError(f"has planes for layer {name!r} that do not fit its shape")
-    indices = unpack(planes, count)
+def _inflated(text: str) -> bytes:
+    inflating = zlib.decompressobj()
+    try:
+        # A few bytes may inflate to gigabytes, so no more than one byte too many is ever taken.
+        found = inflating.decompress(base64.b64decode(text, validate=True), MOST_TEXT + 1)
+    except (ValueError, zlib.error):
+        raise BundleError("has a list of layers that is not zlib in base64") from None
+    if len(found) > MOST_TEXT:
+        raise BundleError(f"has a list of layers of more than {MOST_TEXT} bytes")
+    if not inflating.eof or inflating.unused_data:
+        raise BundleError("has a list of layers that is cut off, or followed by something else")
+    return found
+
+
+def _split(layers: list[_Layer], tensors: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The weights of every layer and the levels of the quantized ones, cut from the tensors one after the other."""
+    places = dict.fromkeys(_TENSORS, 0)
+
+    def take(name: str, part: str, count: int) -> np.ndarray:
+        start = places[part]
+        found = tensors[part][start : start + count] if part in tensors else np.zeros(0)
+        if len(found) != count:
+            raise BundleError(f"has less in {part!r} than layer {name!r} needs")
+        places[part] += count
+        return found
+
+    params, levels = {}, {}
+    for name, shape, number in layers:
+        count = math.prod(shape)
+        if number is None:
+            params[name] = take(name, "full", count).astype(np.float32).reshape(shape)
+            continue
+        bits = bits_for(number)
+        planes = take(name, "planes", bits * -(-count // 8)).reshape(bits, -1)
+        levels[name] = take(name, "levels", number).astype(np.float32)
+        params[name] = _looked_up(name, unpack(planes, count), levels[name]).reshape(shape)
+    for part, tensor in tensors.items():
+        if places[part] != len(tensor):
+            raise BundleError(f"has {len(tensor)} numbers in {part!r}, but its layers need {places[part]}")
+    return params, levels
+
+
+def _looked_up(name: str, indices: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    if not np.isfinite(levels).all():
+        raise BundleError(f"has levels for layer {name!r} that are not finite")
     if indices.max() >= len(levels):
         raise BundleError(f"has a weight in layer {name!r} beyond its {len(levels)} levels")
-    return levels[indices].astype(np.float32).reshape(shape)
+    return levels[indices]
 
 
 def _is_shape(found: Any, most: int) -> bool:
