@@ -68,7 +68,8 @@ def describe(bundle: Bundle) -> str:
         levels = bundle.levels.get(name)
         width = "32 bits" if levels is None else f"{bits_for(len(levels))} bits, {len(levels)} levels"
         lines.append(f"{name:<32} {' x '.join(map(str, weights.shape)) or '1':<20} {width}")
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    return text.encode("utf-8", "backslashreplace").decode()  # names may hold what no terminal can show
 
 
 def bits_for(levels: int) -> int:
