@@ -24,6 +24,10 @@ def view_layers(model: Compressed) -> dict[str, LayerView]:
     leaves = named_leaves(model.weights)
     views = {}
     for name, levels in model.levels.items():
-        counts, edges = np.histogram(np.asarray(leaves[name]), _BINS)
+        weights = np.asarray(leaves[name])
+        margin = (
+            np.ptp(weights) / (_BINS - 2) or 1.0
+        )  # an empty bin on both sides, so that rounded weights show as peaks
+        counts, edges = np.histogram(weights, _BINS, (weights.min() - margin, weights.max() + margin))
         views[name] = LayerView(np.asarray(levels).tolist(), float(edges[0]), float(edges[-1]), counts.tolist())
     return views

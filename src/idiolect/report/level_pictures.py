@@ -84,7 +84,7 @@ def _choose_algorithm(figure: go.Figure, owners: list[str]) -> None:
     ]
     for trace, owner in zip(figure.data, owners, strict=True):
         trace.visible = owner == owners[0]
-    menu = {"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
+    menu = {"buttons": buttons, "x": 0.35, "xanchor": "left", "y": 1.03, "yanchor": "bottom"}
     figure.update_layout(updatemenus=[menu])
 
 
