@@ -25,9 +25,7 @@ def view_layers(model: Compressed) -> dict[str, LayerView]:
     views = {}
     for name, levels in model.levels.items():
         weights = np.asarray(leaves[name])
-        margin = (
-            np.ptp(weights) / (_BINS - 2) or 1.0
-        )  # an empty bin on both sides, so that rounded weights show as peaks
+        margin = np.ptp(weights) / (_BINS - 2) or 1.0  # an empty bin on either side shows peaks whole
         counts, edges = np.histogram(weights, _BINS, (weights.min() - margin, weights.max() + margin))
         views[name] = LayerView(np.asarray(levels).tolist(), float(edges[0]), float(edges[-1]), counts.tolist())
     return views
