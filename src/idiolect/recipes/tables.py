@@ -167,7 +167,10 @@ def _complete(table: AlgorithmTable) -> AlgorithmTable:
     chosen = catalog.cell(table.name)
     objective = catalog.objective_options(chosen, table.objective, f"{table.name}: objective")
     protocol = checked(catalog.PROTOCOLS, f"{table.name}: protocol", chosen.protocol, table.protocol)
-    return table.model_copy(update={"objective": as_written(objective), "protocol": as_written(protocol)})
+    # As plain values, so that a recipe that was written and read again is the same recipe.
+    return table.model_copy(
+        update={"objective": _plain(as_written(objective)), "protocol": _plain(as_written(protocol))}
+    )
 
 
 def image_problem(recipe: Recipe) -> ImageProblem | None:
