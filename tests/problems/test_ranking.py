@@ -16,6 +16,7 @@ from idiolect.catalog import SYNTHETIC
 from idiolect.errors import UserMistake
 from idiolect.options import make
 from idiolect.problems import ranking
+from idiolect.problems.forest import forest_scores
 from idiolect.problems.ranking import LOSSES, METRICS, MODELS, click_entropy, click_error, normalized_mrr, top1
 from idiolect.recipes.tables import parse_recipe, write_recipe
 
@@ -179,6 +180,21 @@ def test_personalized_asynchronous_learning_improves_the_ranking():
     )
     before, after = (point.scores["participating"]["own"].mean for point in outcome.points)
     assert after > before + 0.2
+
+
+def test_a_forest_beats_chance_pooled_and_alone():
+    problem = small(clients=6, queries=(40, 40), personal=0.5, noise=0.05)
+    store = problem.clients.test.rows
+    constant = {
+        name: judge(jnp.zeros(store["mask"].shape), store["mask"], store["clicked"]).mean()
+        for name, judge in METRIC.items()
+    }
+    for pooled in (True, False):
+        scores = forest_scores(problem.clients, pooled=pooled, trees=20)
+        assert set(scores) == {"mrr", "top1"}
+        for name, values in scores.items():
+            assert values.shape == (6,)
+            assert values.mean() > float(constant[name]) + 0.1
 
 
 def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tmp_path):
