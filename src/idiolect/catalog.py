@@ -23,7 +23,7 @@ from idiolect.network.topology import (
     star,
 )
 from idiolect.options import Registry, checked, known, make
-from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics, residual
+from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics, ranking, residual
 from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {
@@ -62,6 +62,7 @@ SYNTHETIC: Registry = {
     "quadratics": quadratics,
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
+    "ranking": ranking,
 }
 
 

@@ -2,7 +2,8 @@
 
 from idiolect.problems.classification import classification
 from idiolect.problems.quadratics import quadratics
+from idiolect.problems.ranking import ranking
 from idiolect.problems.regression import linear_regression, logistic_regression
 from idiolect.problems.supervised import problem
 
-__all__ = ["classification", "linear_regression", "logistic_regression", "problem", "quadratics"]
+__all__ = ["classification", "linear_regression", "logistic_regression", "problem", "quadratics", "ranking"]

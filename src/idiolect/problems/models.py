@@ -55,7 +55,7 @@ def mlp(
 
     def init(key: Key) -> Params:
         keys = jax.random.split(key, len(widths) - 1)
-        return [_dense(k, n, m) for k, n, m in zip(keys, widths[:-1], widths[1:], strict=True)]
+        return [dense_layer(k, n, m) for k, n, m in zip(keys, widths[:-1], widths[1:], strict=True)]
 
     def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
         x = images.reshape(len(images), -1)
@@ -88,7 +88,7 @@ def cnn(
         depths = [shape[2], *channels]
         return {
             "convolutions": [_kernels(next(keys), kernel, n, m) for n, m in pairwise(depths)],
-            "dense": [_dense(next(keys), n, m) for n, m in pairwise(widths)],
+            "dense": [dense_layer(next(keys), n, m) for n, m in pairwise(widths)],
         }
 
     def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
@@ -119,7 +119,8 @@ def _plan(shape: Sequence[int], channels: Sequence[int], kernel: int) -> list[tu
     return sizes
 
 
-def _dense(key: Key, fan_in: int, fan_out: int) -> Params:
+def dense_layer(key: Key, fan_in: int, fan_out: int) -> Params:
+    """Weights on the scale of He et al. 2015, and a bias of zeros."""
     weight = jax.nn.initializers.he_normal()(key, (fan_in, fan_out))
     return {"weight": weight, "bias": jnp.zeros(fan_out)}
 
