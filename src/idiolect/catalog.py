@@ -23,7 +23,16 @@ from idiolect.network.topology import (
     star,
 )
 from idiolect.options import Registry, checked, known, make
-from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics, residual
+from idiolect.problems import (
+    linear_regression,
+    logistic_regression,
+    models,
+    navigation,
+    partitions,
+    point_navigation,
+    quadratics,
+    residual,
+)
 from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {
@@ -62,6 +71,8 @@ SYNTHETIC: Registry = {
     "quadratics": quadratics,
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
+    "navigation": navigation,
+    "point_navigation": point_navigation,
 }
 
 
