@@ -143,6 +143,11 @@ def test_everything_in_the_catalog_has_defaults_and_refuses_unknown_keys(what):
         ("problem", "quadratics", "unseen", 1.0),
         ("problem", "linear_regression", "samples", 2),
         ("problem", "logistic_regression", "regularization", 0),
+        ("problem", "navigation", "size", 1),
+        ("problem", "navigation", "horizon", -1),
+        ("problem", "navigation", "baseline", "mean"),
+        ("problem", "point_navigation", "reach", 0),
+        ("problem", "point_navigation", "discount", 1.5),
     ],
 )
 def test_every_option_of_the_catalog_has_bounds(what, name, option, value):

@@ -23,7 +23,17 @@ from idiolect.network.topology import (
     star,
 )
 from idiolect.options import Registry, checked, known, make
-from idiolect.problems import linear_regression, logistic_regression, models, partitions, quadratics, ranking, residual
+from idiolect.problems import (
+    linear_regression,
+    logistic_regression,
+    models,
+    navigation,
+    partitions,
+    point_navigation,
+    quadratics,
+    ranking,
+    residual,
+)
 from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {
@@ -63,6 +73,8 @@ SYNTHETIC: Registry = {
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "ranking": ranking,
+    "navigation": navigation,
+    "point_navigation": point_navigation,
 }
 
 

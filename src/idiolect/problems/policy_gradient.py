@@ -1,0 +1,130 @@
+"""Learning to act as just another f_i: f_i(w) = -J_i(w), with derivatives from trajectories of the current policy.
+
+M. T. Toghani, S. Perez-Salazar, C. A. Uribe. On first-order meta-reinforcement learning with Moreau envelopes (MEMRL).
+2023, as in the seminar: "Policy gradient approach" and Algorithm 1. Second derivatives: J. Foerster et al. DiCE: the
+infinitely differentiable Monte Carlo estimator. 2018. Their baseline: J. Mao et al. A baseline for any order gradient
+estimation in stochastic computation graphs. 2019.
+
+| MEMRL | code |
+| --- | --- |
+| tau ~ q_i(.; w) | `rollout` |
+| R_i(tau) = sum_h gamma^h r^h, J_i(w) = E R_i(tau) | `policy_oracle`, `value` is -J_i on D trajectories |
+| g_i(tau; w) = sum_h grad log pi(a^h, s^h; w) R_i^h(tau), R_i^h = sum_{l >= h} gamma^l r^l | `gradient` |
+| grad J_i(D_i; w), the mean of g_i over a batch of D trajectories | the batch size is D |
+| Alg. 1, l. 6: theta^0 = w, steps beta, accuracy nu | `moreau`: `inner_step_size` = beta, `accuracy` = nu |
+| Alg. 1, l. 8: w <- (1 - alpha lambda) w + alpha lambda mean theta_i | `moreau` under `synchronous`, 1 local step |
+| Alg. 1, l. 4: a batch of B tasks | `synchronous`, `participation` = B / |I| |
+
+Rewards-to-go are discounted from the start of the episode, gamma^l and not gamma^(l-h), as printed; this is the true
+gradient of J_i.
+
+The second derivative. Differentiating sum_h log pi(a^h) R^h twice, with trajectories held fixed, forgets that the
+trajectories come from the policy: it has the terms with Hessians of log pi and misses those with products of scores.
+So the function differentiated is DiCE's, sum_l gamma^l r^l [P_l], where [P_l] is 1 with the derivatives of the
+probability of the first l + 1 actions over itself. Its value is the return, its gradient is g_i, term by term, and its
+Hessian has the mean of the Hessian of J_i. The baseline subtracts b_h ([P_h] - [P_{h-1}]): nothing from the value,
+b_h grad log pi(a^h) from the gradient, and terms of mean zero from the Hessian.
+
+Deviations: the paper has no baseline, and neither has `baseline="none"`; `others` takes for b_h what the other
+trajectories of the batch earned from step h on, on average, which does not depend on the trajectory and so leaves all
+means alone. Alg. 1 (a) draws new trajectories in every inner step. So does this oracle, from the policy as it is by
+then; but `moreau` repeats the key, and so the random numbers behind the draws.
+
+Laws: gradient and Hessian-vector product have the means of the exact ones and errors like 1 / sqrt(D); the same key
+gives the same numbers. The gradient is not the derivative of `value` at a fixed key, which jumps where an action
+changes: finite differences at one key (`maml` with `hessian_free`) need a wide `delta` and many trajectories.
+"""
+
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from idiolect.contracts import Key, Oracle, Params, Scalar
+from idiolect.errors import UserMistake
+from idiolect.problems.environments import Environment, State, Task
+from idiolect.problems.policies import Policy
+
+Baseline: TypeAlias = Literal["none", "others"]
+
+
+class Trajectory(NamedTuple):
+    """What was seen, done and earned in each of the steps of an episode."""
+
+    observations: jax.Array
+    actions: jax.Array
+    rewards: jax.Array
+
+
+def rollout(environment: Environment, policy: Policy, task: Task, params: Params, key: Key) -> Trajectory:
+    """One episode of the policy in the environment."""
+    begin, rest = jax.random.split(key)
+
+    def step(state: State, keys: jax.Array) -> tuple[State, Trajectory]:
+        observation = environment.observe(task, state)
+        action = policy.sample(params, observation, keys[0])
+        state, reward = environment.step(task, state, action, keys[1])
+        return state, Trajectory(observation, action, reward)
+
+    keys = jax.random.split(rest, (environment.horizon, 2))
+    return jax.lax.scan(step, environment.reset(task, begin), keys)[1]
+
+
+def start(environment: Environment, task: Task, key: Key) -> State:
+    """Where the episode of this key begins, whatever the policy."""
+    return environment.reset(task, jax.random.split(key)[0])
+
+
+def discounted(rewards: jax.Array, discount: float) -> jax.Array:
+    """gamma^h r^h, where h is the last axis."""
+    return rewards * discount ** jnp.arange(rewards.shape[-1])
+
+
+def policy_oracle(
+    environment: Environment,
+    policy: Policy,
+    task: Task,
+    trajectories: int,
+    discount: float = 1.0,
+    baseline: Baseline = "none",
+) -> Oracle:
+    """-J_i and its derivatives, estimated on `trajectories` = D episodes of the policy at the point it is given."""
+    if trajectories < 1:
+        raise UserMistake(f"the batch size is {trajectories}, but must be at least 1 trajectory")
+    if baseline == "others" and trajectories == 1:
+        raise UserMistake(
+            "problem.baseline is 'others', but a batch of 1 trajectory has no others; "
+            "take a batch size of at least 2, or the baseline 'none'"
+        )
+    if not 0 <= discount <= 1:
+        raise UserMistake(f"problem.discount is {discount:g}, but must lie in [0, 1]")
+
+    def surrogate(params: Params, key: Key) -> Scalar:
+        # The policy that acts is held fixed: how its choices depend on it is the business of the log-probabilities.
+        acting = jax.lax.stop_gradient(params)
+        keys = jax.random.split(key, trajectories)
+        seen, done, earned = jax.vmap(partial(rollout, environment, policy, task, acting))(keys)
+        log_probs = jax.vmap(jax.vmap(partial(policy.log_prob, params)))(seen, done)
+        likelihood = _one_with_derivatives(jnp.cumsum(log_probs, axis=1))  # [P_h], of all actions up to h
+        rewards = discounted(earned, discount)
+        returns = (likelihood * rewards).sum(1)
+        if baseline == "others":
+            to_go = jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]  # R_i^h
+            expected = (to_go.sum(0) - to_go) / (trajectories - 1)
+            before = jnp.concatenate([jnp.ones_like(likelihood[:, :1]), likelihood[:, :-1]], axis=1)
+            returns = returns - (expected * (likelihood - before)).sum(1)
+        return -returns.mean()
+
+    return Oracle(
+        value=surrogate,
+        gradient=jax.value_and_grad(surrogate),
+        hessian_product=lambda params, vector, key: jax.jvp(
+            lambda w: jax.grad(surrogate)(w, key), (params,), (vector,)
+        )[1],
+    )
+
+
+def _one_with_derivatives(log_prob: jax.Array) -> jax.Array:
+    """DiCE's magic box: 1, differentiated as a probability divided by itself held fixed."""
+    return jnp.exp(log_prob - jax.lax.stop_gradient(log_prob))
