@@ -11,7 +11,7 @@ import numpy as np
 
 from idiolect.contracts import Compressed, Params
 from idiolect.problems.models import Model
-from idiolect.quantization.layers import named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import VECTORS, named_leaves, quantized_layers, replace_leaves
 
 
 def randomly(model: Model, seed: int) -> Params:
@@ -21,9 +21,9 @@ def randomly(model: Model, seed: int) -> Params:
 
 
 def rounded(params: Params, count: int, keep: Sequence[str] = ()) -> Compressed:
-    """Every quantized layer with its own `count` levels: quantiles of its weights."""
+    """Every quantized layer, but vectors, with its own `count` levels: quantiles of its weights."""
     leaves, levels, changed = named_leaves(params), {}, {}
-    for name in quantized_layers(params, keep):
+    for name in quantized_layers(params, [*keep, VECTORS]):
         levels[name] = np.quantile(leaves[name], (np.arange(count) + 0.5) / count).astype(np.float32)
         changed[name] = levels[name][np.argmin(np.abs(leaves[name][..., None] - levels[name]), axis=-1)]
     return jax.tree.map(jnp.asarray, Compressed(replace_leaves(params, changed), params, levels))
