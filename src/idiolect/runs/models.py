@@ -13,7 +13,7 @@ from idiolect.building import build_algorithm, build_problem, watch
 from idiolect.contracts import Algorithm, Compressed, Params, Problem, Protocol, PyTree
 from idiolect.engines import Snapshot
 from idiolect.errors import UserMistake
-from idiolect.evaluation import adapter, own_model
+from idiolect.evaluation import Adapter, adapter, own_model
 from idiolect.learner import learner
 from idiolect.recipes import Recipe, load_recipe
 from idiolect.runs.folder import RunFolder, names_of
@@ -28,14 +28,13 @@ class Finished(NamedTuple):
     problem: Problem
     clients: dict[int, dict[str, Any]]
     snapshot: Snapshot
-    algorithm: Algorithm
+    adapt: Adapter  # compiled once for all clients
 
     def compressed(self, client: int) -> Compressed:
         """The model that a client would use, with its levels if it has any."""
         if client not in range(self.problem.clients.total):
             raise UserMistake(f"--client is {client}, but the run has clients 0 to {self.problem.clients.total - 1}")
-        adapt = adapter(self.problem, self.algorithm.objective, watch(self.recipe).budget)
-        return own_model(adapt, self.problem.clients, self.snapshot, self.seed, client)
+        return own_model(self.adapt, self.problem.clients, self.snapshot, self.seed, client)
 
 
 def open_run(path: Path, label: str | None, seed: int | None, data_dir: Path | None = None) -> Finished:
@@ -53,7 +52,8 @@ def open_run(path: Path, label: str | None, seed: int | None, data_dir: Path | N
     tensors = _load(path / "params" / f"{label}-seed{seed}.safetensors")
     cell = next(cell for cell in folder.cells(recipe) if (cell["label"], cell["seed"]) == (label, seed))
     clients = {client["client"]: client for client in cell["clients"]}
-    return Finished(recipe, label, seed, problem, clients, _snapshot(problem, algorithm, tensors), algorithm)
+    adapt = adapter(problem, algorithm.objective, watch(recipe).budget)
+    return Finished(recipe, label, seed, problem, clients, _snapshot(problem, algorithm, tensors), adapt)
 
 
 def _choose_label(recipe: Recipe, label: str | None) -> str:
