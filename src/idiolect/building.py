@@ -39,6 +39,10 @@ def check(recipe: Recipe, data_dir: Path | None = None) -> list[str]:
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
+    for name in recipe.evaluation.references:
+        if name not in problem.references:
+            known = ", ".join(problem.references) or "none"
+            raise UserMistake(f"evaluation.references has '{name}', but the problem {problem.name} knows {known}")
     for name, members in recipe.evaluation.groups.items():
         if max(members) >= problem.clients.total:
             raise UserMistake(

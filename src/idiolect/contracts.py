@@ -205,6 +205,13 @@ class Clients(NamedTuple):
         return [client for client in range(self.total) if client not in self.unseen]
 
 
+class Scene(NamedTuple):
+    """Some episodes of a policy on a map: where it went, and where it should have gone."""
+
+    paths: jax.Array  # (episodes, places, 2)
+    goal: jax.Array  # (2,)
+
+
 class Constants(NamedTuple):
     """What is known of the loss on every single sample (PARS-Push, Assumption 2)."""
 
@@ -221,6 +228,10 @@ class Problem(NamedTuple):
     average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
     `calibrate` fills in what a model must know of the data it will meet, from samples of the same client that are not
     scored: the statistics of batch normalization, which so never leave the client.
+
+    `also` are further metrics of the same models. `references` score what no algorithm here learns (the best there is,
+    a classic rival) on a split: one row for each metric, one column for each client. `scene` is what a model does on
+    some rows, for a picture.
     """
 
     name: str
@@ -232,6 +243,14 @@ class Problem(NamedTuple):
     constants: Constants | None = None
     optimum: Callable[[str, Mapping[str, Any], int], Params | None] = lambda objective, options, batch_size: None
     calibrate: Callable[[Params, Shard], Params] = lambda params, shard: params
+    also: tuple[Metric, ...] = ()
+    references: Mapping[str, Callable[[Split], np.ndarray]] = {}
+    scene: Callable[[Params, Shard], Scene] | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The headline metric, and the others."""
+        return (self.metric, *self.also)
 
 
 class StepRule(NamedTuple):

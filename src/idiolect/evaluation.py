@@ -26,6 +26,7 @@ from idiolect.contracts import (
     PyTree,
     Scalar,
     Shard,
+    Split,
 )
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
@@ -48,12 +49,16 @@ class Budget(NamedTuple):
 
 
 class ClientScore(NamedTuple):
-    """One client's scores; `scores` maps "0", "1", … (steps) and "own" to the metric on its scored part."""
+    """One client's scores; `scores` maps "0", "1", … (steps) and "own" to the metric on its scored part.
+
+    `also` has the same of the problem's further metrics, by their names.
+    """
 
     client: int
     group: Group
     samples: int
     scores: dict[str, float]
+    also: dict[str, dict[str, float]]
 
 
 class Spread(NamedTuple):
@@ -69,14 +74,17 @@ Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
 
 
 def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Scorer:
-    """One client's scores under every budget, as one compiled function; only the problem's functions matter here."""
+    """One client's scores, a row per metric and a column per budget, as one compiled function.
+
+    Only the problem's functions matter here, not its clients.
+    """
     prescribed = adaptation(objective)
 
     def score(params: Params, own: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
         oracle = problem.oracle(adapt, budget.batch_size)
 
-        def judge(model: Params) -> Scalar:
-            return mean_score(problem.metric, problem.calibrate(model, adapt), scored)
+        def judge(model: Params) -> jax.Array:
+            return mean_scores(problem.metrics, problem.calibrate(model, adapt), scored)
 
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
@@ -85,26 +93,39 @@ def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: B
             models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
         models.append(prescribed(oracle, own, params, key).params)
         # One after the other, so that what judges them is compiled once.
-        return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:]))
+        return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
 
     return compile_for_clients(score)
 
 
+def scored_split(clients: Clients, budget: Budget) -> Split:
+    """The part on which models are scored."""
+    return clients.test if budget.split == "test" else clients.validation
+
+
 def evaluate(
-    score: Scorer, clients: Clients, snapshot: Snapshot, budget: Budget, workers: Workers, *, seed: int
+    score: Scorer,
+    metrics: Sequence[Metric],
+    clients: Clients,
+    snapshot: Snapshot,
+    budget: Budget,
+    workers: Workers,
+    *,
+    seed: int,
 ) -> list[ClientScore]:
     """Score a snapshot for every client to be scored."""
-    scored = clients.test if budget.split == "test" else clients.validation
+    scored = scored_split(clients, budget)
     chosen = _chosen(clients, scored.sizes, budget, seed)
     key, futures = _adaptation_key(seed), []
     for client, _ in chosen:
         shards = (clients.adapt.shard(client), scored.shard(client))
         futures.append(workers.submit(score, snapshot.model(client), snapshot.own(client), *shards, key))
-    columns, rows = (*map(str, budget.steps), OWN), [np.asarray(future.result(), float) for future in futures]
-    return [
-        ClientScore(client, group, int(scored.sizes[client]), dict(zip(columns, row.tolist(), strict=True)))
-        for (client, group), row in zip(chosen, rows, strict=True)
-    ]
+    columns, found = (*map(str, budget.steps), OWN), []
+    for (client, group), future in zip(chosen, futures, strict=True):
+        first, *others = [dict(zip(columns, row, strict=True)) for row in np.asarray(future.result(), float).tolist()]
+        also = {metric.name: row for metric, row in zip(metrics[1:], others, strict=True)}
+        found.append(ClientScore(client, group, int(scored.sizes[client]), first, also))
+    return found
 
 
 Adapter = Callable[[Params, PyTree, Shard, Key], Compressed]
@@ -129,18 +150,18 @@ def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, c
     return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
 
 
-def mean_score(metric: Metric, params: Params, shard: Shard) -> Scalar:
-    """The metric's mean over all rows of a shard, in chunks of fixed size, so that one program serves all shards."""
+def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard) -> jax.Array:
+    """Each metric's mean over all rows of a shard, in chunks of fixed size, so that one program serves all shards."""
 
-    def add_chunk(chunk: Scalar, total: Scalar) -> Scalar:
+    def add_chunk(chunk: Scalar, total: jax.Array) -> jax.Array:
         offset = chunk * _CHUNK + jnp.arange(_CHUNK)
         index = shard.start + jnp.minimum(offset, shard.size - 1)
         rows = jax.tree.map(lambda store: store[index][:, None], shard.rows)  # batches of one sample
-        values = jax.vmap(lambda row: metric.score(params, row))(rows)
-        return total + jnp.where(offset < shard.size, values, 0).sum()
+        values = jax.vmap(lambda row: jnp.stack([metric.score(params, row) for metric in metrics], -1))(rows)
+        return total + jnp.where(offset[:, None] < shard.size, values, 0).sum(0)
 
     chunks = (shard.size + _CHUNK - 1) // _CHUNK
-    return jax.lax.fori_loop(0, chunks, add_chunk, jnp.float32(0)) / shard.size
+    return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size
 
 
 def spread(values: Sequence[float], higher_is_better: bool) -> Spread:

@@ -1,6 +1,6 @@
 """What is noted of one algorithm on one seed while it runs, and what it came to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,9 +8,22 @@ import jax
 import numpy as np
 
 from idiolect.building import Setting
-from idiolect.contracts import Algorithm, Clients, Compressed, Metric, Params, Peer, PersonalObjective, Problem, PyTree
+from idiolect.contracts import (
+    Algorithm,
+    Clients,
+    Compressed,
+    Metric,
+    Params,
+    Peer,
+    PersonalObjective,
+    Problem,
+    PyTree,
+    Scene,
+    Shard,
+)
 from idiolect.engines import Program, Snapshot, Workers, prepare
 from idiolect.engines.serverless import PeerProgram, prepare_peers
+from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
 from idiolect.evaluation import (
     OWN,
@@ -22,6 +35,7 @@ from idiolect.evaluation import (
     adapter,
     evaluate,
     own_model,
+    scored_split,
     scorer,
     spread,
 )
@@ -31,6 +45,8 @@ from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
 from idiolect.quantization.views import LayerView, view_layers
 
+DRAWN = 6  # clients whose scenes are kept, for a picture
+
 
 class Point(NamedTuple):
     """A run at one moment: the scores of both groups of clients under every budget, and what clients reported."""
@@ -38,8 +54,17 @@ class Point(NamedTuple):
     time: float
     updates: int
     scores: dict[str, dict[str, Spread]]  # group -> "0", "1", …, "own" -> spread over clients
+    clients: dict[int, dict[str, float]]  # client -> "0", "1", …, "own" -> score
     reports: dict[str, float]
     layers: dict[str, LayerView]  # of the first client with levels of its own, if there is one
+
+
+class Moment(NamedTuple):
+    """What the models of some clients do at one time: as received, and as their objective adapts them."""
+
+    time: float
+    received: dict[int, Scene]
+    adapted: dict[int, Scene]
 
 
 class Outcome(NamedTuple):
@@ -47,7 +72,7 @@ class Outcome(NamedTuple):
 
     label: str
     seed: int
-    metric: Metric
+    metrics: tuple[Metric, ...]  # the first is the one that `points` have
     points: list[Point]
     clients: list[ClientScore]  # at the end
     table: Timeline | Rounds
@@ -57,6 +82,12 @@ class Outcome(NamedTuple):
     sizes: dict[int, Size]  # of those models, for every client that was scored
     seconds: float
     ended: str = ""  # why the run came to nothing before its time, if it did
+    scenes: Sequence[Moment] = ()  # at the start and at the end, where the problem has any
+
+    @property
+    def metric(self) -> Metric:
+        """The headline metric."""
+        return self.metrics[0]
 
     def model(self, client: int) -> Params:
         """A client's own model: what it received or kept, adapted as its objective prescribes."""
@@ -69,15 +100,17 @@ class Prepared(NamedTuple):
     program: Program | PeerProgram
     score: Scorer
     adapt: Adapter
-    metric: Metric
+    metrics: tuple[Metric, ...]
+    scene: Callable[[Params, Shard], Scene] | None
 
 
 def prepare_cell(problem: Problem, algorithm: Algorithm, budget: Budget) -> Prepared:
     """Compile an algorithm and its evaluation, once for all seeds."""
     serverless = isinstance(algorithm.protocol, Peer)
     program = prepare_peers(problem, algorithm) if serverless else prepare(problem, algorithm)
-    objective = algorithm.objective
-    return Prepared(program, scorer(problem, objective, budget), adapter(problem, objective, budget), problem.metric)
+    score, adapt = scorer(problem, algorithm.objective, budget), adapter(problem, algorithm.objective, budget)
+    scene = None if problem.scene is None else compile_for_clients(problem.scene)
+    return Prepared(program, score, adapt, problem.metrics, scene)
 
 
 class Cell(NamedTuple):
@@ -97,6 +130,7 @@ class Record:
         self.latest: float | None = None
         self._prepared, self._setting, self._workers = prepared, setting, workers
         self._points: list[Point] = []
+        self._scenes: list[Moment] = []
         self._ended = ""
 
     def add(self, snapshot: Snapshot) -> None:
@@ -104,9 +138,11 @@ class Record:
         self._ended = self._ended or snapshot.ended
         if self._ended:
             return
-        label, metric, setting = self._prepared.program.algorithm.name, self._prepared.metric, self._setting
-        clients, seed = self.cell.clients, self.cell.seed
-        scored = evaluate(self._prepared.score, clients, snapshot, setting.budget, self._workers, seed=seed)
+        prepared, cell, setting = self._prepared, self.cell, self._setting
+        label, metrics = prepared.program.algorithm.name, prepared.metrics
+        scored = evaluate(
+            prepared.score, metrics, cell.clients, snapshot, setting.budget, self._workers, seed=cell.seed
+        )
         fault = _fault_in(label, scored)
         if fault and not snapshot.excused:
             raise Diverged(f"{fault}; a smaller evaluation.step_size may help")
@@ -114,10 +150,21 @@ class Record:
             self._ended = f"{fault}; {snapshot.excused}"
             return
         self._last, self._scored = snapshot, scored
-        scores = summarize_clients(scored, metric.higher_is_better)
+        if not self._points and prepared.scene is not None:
+            self._scenes.append(self._moment(snapshot, prepared.scene))
+        scores = summarize_clients(scored, metrics[0].higher_is_better)
         self.latest = scores["participating"][setting.headline].mean
         reports = {**snapshot.reports, **self._distance(snapshot)}
-        self._points.append(Point(snapshot.time, snapshot.updates, scores, reports, self._layers(snapshot)))
+        each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
+        self._points.append(Point(snapshot.time, snapshot.updates, scores, each, reports, layers))
+
+    def _moment(self, snapshot: Snapshot, scene: Callable[[Params, Shard], Scene]) -> Moment:
+        """What the first few clients do on the rows they are scored on."""
+        clients, seed = self.cell.clients, self.cell.seed
+        shown, scored = clients.participating[:DRAWN], scored_split(clients, self._setting.budget)
+        own = {client: own_model(self._prepared.adapt, clients, snapshot, seed, client).params for client in shown}
+        received = {client: scene(snapshot.model(client), scored.shard(client)) for client in shown}
+        return Moment(snapshot.time, received, {client: scene(own[client], scored.shard(client)) for client in shown})
 
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
@@ -149,10 +196,11 @@ class Record:
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
         sizes = {scored.client: self._size(scored.client) for scored in self._scored}
         label, personal = prepared.program.algorithm.name, dict(last.personal)
+        scenes = self._scenes if prepared.scene is None else [*self._scenes, self._moment(last, prepared.scene)]
         return Outcome(
             label,
             cell.seed,
-            prepared.metric,
+            prepared.metrics,
             self._points,
             self._scored,
             cell.table,
@@ -162,6 +210,7 @@ class Record:
             sizes,
             self.seconds,
             self._ended and f"{self._ended}; last scored at time {last.time:g}",
+            scenes,
         )
 
 

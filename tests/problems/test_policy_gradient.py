@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.evaluation import mean_score
+from idiolect.evaluation import mean_scores
 from idiolect.objectives import maml, moreau
 from idiolect.problems import environments, navigation, point_navigation
 from idiolect.problems.environments import MOVES, Environment, grid_navigation
@@ -249,7 +249,7 @@ def test_a_task_is_a_client_like_any_other(make):
     earned = run(jax.random.split(KEY, 7)) @ 0.95 ** np.arange(environment.horizon)  # the batch size is D
     assert float(value) == pytest.approx(-float(earned.mean()), rel=1e-5)
 
-    score = jax.jit(lambda w, shard: mean_score(problem.metric, w, shard))
+    score = jax.jit(lambda w, shard: mean_scores(problem.metrics, w, shard)[0])
     scores = [float(score(params, clients.test.shard(client))) for client in range(3)]
     assert scores[0] == float(score(params, clients.test.shard(0)))
     assert (np.array(scores) < best_scores(environment, clients.test, 0.95)).all()

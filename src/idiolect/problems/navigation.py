@@ -6,6 +6,7 @@ trajectories, and the metric is the discounted return of one episode per row.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import jax
@@ -13,12 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, Scalar, Shard, Split
+from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, Scalar, Scene, Shard, Split
 from idiolect.errors import UserMistake
 from idiolect.problems import environments
-from idiolect.problems.environments import Environment, Reward
+from idiolect.problems.environments import Environment, Reward, State
 from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
 from idiolect.problems.policy_gradient import Baseline, discounted, policy_oracle, rollout, start
+
+DRAWN = 10  # episodes in a scene
 
 
 def navigation(
@@ -114,7 +117,34 @@ def _problem(
     def score(params: Params, batch: Batch) -> Scalar:
         return jax.vmap(earned, (None, 0))(params, batch).mean()
 
-    return Problem(name, policy.init, oracle, Metric("reward", score, higher_is_better=True), clients)
+    drawn = min(DRAWN, int(clients.test.sizes.min()))
+
+    def scene(params: Params, shard: Shard) -> Scene:
+        rows = jax.tree.map(lambda store: jax.lax.dynamic_slice_in_dim(store, shard.start, drawn), shard.rows)
+        paths = jax.vmap(partial(_path, environment, policy, params))(rows["goal"], jax.vmap(_episode_key)(rows))
+        return Scene(paths, rows["goal"][0])
+
+    return Problem(
+        name,
+        policy.init,
+        oracle,
+        Metric("reward", score, higher_is_better=True),
+        clients,
+        references={"best": lambda split: best_scores(environment, split, discount)[None]},
+        scene=scene,
+    )
+
+
+def _path(environment: Environment, policy: Policy, params: Params, goal: jax.Array, key: Key) -> jax.Array:
+    """The places of one episode, its start included."""
+
+    def move(state: State, action: jax.Array) -> tuple[State, State]:
+        after, _ = environment.step(goal, state, action, key)  # the key is idle: nothing here moves by chance
+        return after, after
+
+    begin = start(environment, goal, key)
+    places = jax.lax.scan(move, begin, rollout(environment, policy, goal, params, key).actions)[1]
+    return jnp.concatenate([begin[None], places])
 
 
 def _episode_key(row: Batch) -> Key:

@@ -71,7 +71,8 @@ class Evaluation(_Table):
     """`[evaluation]`: when, after how many adaptation steps, on which part, on how many clients.
 
     A run is scored at the start and at `points` evenly spaced times, or at the given `times`; always at the end.
-    `groups` names lists of clients whose scores are told apart as well.
+    `groups` names lists of clients whose scores are told apart as well; `references` are what the problem knows to
+    compare with.
     """
 
     points: Count = 20
@@ -83,6 +84,7 @@ class Evaluation(_Table):
     at_most: Count | None = None
     headline: Literal["steps", "own"] = "steps"
     groups: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = {}
+    references: list[str] = []
 
     @field_validator("steps")
     @classmethod

@@ -57,7 +57,7 @@ def _around_levels(shown: list[tuple[str, dict[str, Any]]]) -> go.Figure:
         figure.add_scatter(x=sticks, y=heights, mode="lines", line=dotted, name="levels at the end")
         owners += [label] * 4
     figure.update_yaxes(type="log", range=[-4, 0.1], tickformat=".2~%")
-    _choose_algorithm(figure, owners)
+    choose_algorithm(figure, owners)
     return labelled(figure, "Weights around their levels", "weight", "share of the layer's weights")
 
 
@@ -72,11 +72,11 @@ def _levels_over_time(shown: list[tuple[str, dict[str, Any]]]) -> go.Figure:
                 x=times, y=levels[:, place], name=layer, showlegend=place == 0, mode="lines+markers", line=line
             )
             owners.append(label)
-    _choose_algorithm(figure, owners)
+    choose_algorithm(figure, owners)
     return labelled(figure, "Levels over time", "virtual time", "level")
 
 
-def _choose_algorithm(figure: go.Figure, owners: list[str]) -> None:
+def choose_algorithm(figure: go.Figure, owners: list[str]) -> None:
     """A menu that shows the curves of one algorithm at a time; `owners` says whose each curve is."""
     buttons = [
         {"label": label, "method": "update", "args": [{"visible": [owner == label for owner in owners]}]}

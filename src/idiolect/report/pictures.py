@@ -1,6 +1,7 @@
 """The pictures of a run, as one page that needs no network to open."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,7 +11,9 @@ from idiolect.files import write_atomically
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.recipes import Recipe
+from idiolect.report.client_pictures import client_pictures
 from idiolect.report.level_pictures import level_pictures
+from idiolect.report.map_pictures import map_pictures
 from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
 from idiolect.report.style import labelled, log_scale, style
 from idiolect.runs.folder import RunFolder
@@ -25,13 +28,15 @@ _STALENESS = "How many updates (or rounds) came between a turn's download and it
 _WHO_WORKS = "Each bar is a client's turn, from the offer of the model to the arrival of its update (first seed)."
 
 
-def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells) -> Path:
+def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells, references: list[dict[str, Any]]) -> Path:
     """Draw all pictures of a run into `pictures.html`."""
     done = {cell["label"] for cell in cells}
     tables = {label: folder.timeline(label, recipe.seeds[0]) for label in recipe.labels if label in done}
     turns = {label: table for label, table in tables.items() if isinstance(table, Timeline)}
     figures = [
-        (_over_time(recipe, cells), _caption_over_time(recipe, cells)),
+        (_over_time(recipe, cells, references), _caption_over_time(recipe, cells)),
+        *map_pictures(recipe, cells),
+        *client_pictures(recipe, cells, references),
         *distance_picture(recipe, cells),
         *_over_steps(recipe, cells),
         (_per_client(recipe, cells), _PER_CLIENT),
@@ -64,7 +69,7 @@ def _schedules(recipe: Recipe, tables: dict[str, Timeline]) -> dict[str, Timelin
     return schedules
 
 
-def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
+def _over_time(recipe: Recipe, cells: Cells, references: list[dict[str, Any]]) -> go.Figure:
     column, figure = headline_column(recipe), go.Figure()
     for number, label in enumerate(recipe.labels):
         mine = [cell for cell in cells if cell["label"] == label]
@@ -93,6 +98,9 @@ def _over_time(recipe: Recipe, cells: Cells) -> go.Figure:
         tame = [point["participating"][column]["mean"] for c in cells if not c["ended"] for point in c["points"]]
         log_scale(figure, tame)
     metric = cells[0]["metric"]
+    for name in recipe.evaluation.references:
+        scores = [list(record["scores"][metric].values()) for record in references if record["name"] == name]
+        figure.add_hline(float(np.mean(scores)), line={"color": "#666", "dash": "dot"}, annotation_text=name)
     return labelled(figure, f"{metric.capitalize()} over virtual time", "virtual time", metric)
 
 

@@ -60,14 +60,36 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
         if packed:
             row += [f"{entry['bits']['mean']:.4g}", f"{entry['bytes']['mean']:,.0f}"]
         table.add_row(label, *row, f"{entry['updates']['mean']:.0f}", f"{entry['wall_clock_seconds']['mean']:.1f}")
+    for name, scores in summary.get("references", {}).items():
+        mine = scores[summary["metric"]]
+        table.add_row(f"({name})", "", _pm(mine), _pm(mine["worst_decile"]))
     console.print(table)
+    for metric in next(iter(summary["algorithms"].values())).get("also", {}):
+        console.print(_other_metric(summary, metric))
     for line in [*remarks(summary), *group_lines(summary)]:
         console.print(line)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
+    if "references" in summary:
+        console.print("In brackets: what the problem knows to compare with, learned by none of the algorithms.")
     if unseen:
         console.print("Unseen: the same personalization for clients that took no part in training.")
     console.print(f"Scored on {what['scored_on']}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
+
+
+def _other_metric(summary: dict[str, Any], metric: str) -> Table:
+    """The same models by another of the problem's metrics."""
+    table = Table(title=f"{summary['recipe']}: {metric}")
+    table.add_column("algorithm", no_wrap=True)
+    for name in ("global", "personalized", "worst decile"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for label, entry in summary["algorithms"].items():
+        mine = entry["also"][metric]
+        row = (_pm(mine["global"]), _pm(mine["personalized"]), _pm(mine["personalized"]["worst_decile"]))
+        table.add_row(label, *row)
+    for name, scores in summary.get("references", {}).items():
+        table.add_row(f"({name})", "", _pm(scores[metric]), _pm(scores[metric]["worst_decile"]))
+    return table
 
 
 def print_shipped(finished: Finished, shipped: list[Shipped], console: Console | None = None) -> None:

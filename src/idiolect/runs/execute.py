@@ -8,6 +8,7 @@ from idiolect.building import check
 from idiolect.engines import Workers
 from idiolect.experiment import Progress, run_cells
 from idiolect.recipes import Recipe
+from idiolect.references import reference_record
 from idiolect.report.pictures import write_pictures
 from idiolect.runs.folder import RunFolder
 from idiolect.runs.summary import summarize
@@ -23,11 +24,15 @@ def run_recipe(
     """Run what is missing in `out`, write its tables and pictures, and return the summary."""
     advice = check(recipe, data_dir)
     folder = RunFolder(out, recipe)
+    for name in recipe.evaluation.references:
+        for seed in recipe.seeds:
+            if not folder.has_reference(name, seed):
+                folder.add_reference(reference_record(recipe, name, seed, data_dir))
     with Workers() as workers:
         for outcome in run_cells(recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress):
             folder.add(outcome)
-    cells = folder.cells(recipe)
-    summary = {**summarize(recipe, cells), "advice": advice}
+    cells, references = folder.cells(recipe), folder.references(recipe)
+    summary = {**summarize(recipe, cells, references), "advice": advice}
     folder.write_tables(cells, summary)
-    write_pictures(folder, recipe, cells)
+    write_pictures(folder, recipe, cells, references)
     return summary

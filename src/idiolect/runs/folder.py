@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from safetensors.numpy import save
 
-from idiolect.contracts import PyTree
+from idiolect.contracts import PyTree, Scene
 from idiolect.errors import UserMistake
 from idiolect.export.contents import Size
 from idiolect.files import write_atomically
@@ -41,7 +41,7 @@ class RunFolder:
                     )
             elif path.exists() and any(path.iterdir()):
                 raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
-            for part in ("cells", "timelines", "params"):
+            for part in ("cells", "timelines", "params", "references"):
                 (path / part).mkdir(parents=True, exist_ok=True)
             if not saved.is_file():
                 write_atomically(saved, text.encode())
@@ -75,6 +75,19 @@ class RunFolder:
         pairs = [(label, seed) for label in recipe.labels for seed in recipe.seeds if self.has(label, seed)]
         return [json.loads(self._cell(label, seed).read_text("utf-8")) for label, seed in pairs]
 
+    def has_reference(self, name: str, seed: int) -> bool:
+        """Is this reference known for this seed?"""
+        return self._reference(name, seed).is_file()
+
+    def add_reference(self, record: dict[str, Any]) -> None:
+        """Keep what a reference scores on one seed."""
+        write_atomically(self._reference(record["name"], record["seed"]), json.dumps(record).encode())
+
+    def references(self, recipe: Recipe) -> list[dict[str, Any]]:
+        """What the references score, in the recipe's order."""
+        pairs = [(name, seed) for name in recipe.evaluation.references for seed in recipe.seeds]
+        return [json.loads(self._reference(*pair).read_text("utf-8")) for pair in pairs if self.has_reference(*pair)]
+
     def write_tables(self, cells: list[dict[str, Any]], summary: dict[str, Any]) -> None:
         """The files people read: a line per evaluation, a row per client, and the summary."""
         lines = [json.dumps({**head(cell), **point}) + "\n" for cell in cells for point in cell["points"]]
@@ -86,6 +99,9 @@ class RunFolder:
         writer.writerows(rows)
         write_atomically(self.path / "clients.csv", text.getvalue().encode())
         write_atomically(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+
+    def _reference(self, name: str, seed: int) -> Path:
+        return self.path / "references" / f"{name}-seed{seed}.json"
 
     def _cell(self, label: str, seed: int) -> Path:
         return self.path / "cells" / f"{label}-seed{seed}.json"
@@ -106,6 +122,7 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
         "seed": outcome.seed,
         "metric": outcome.metric.name,
         "higher_is_better": outcome.metric.higher_is_better,
+        "also": {metric.name: metric.higher_is_better for metric in outcome.metrics[1:]},
         "seconds": outcome.seconds,
         "ended": outcome.ended,
         "points": [
@@ -113,13 +130,22 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
                 "time": point.time,
                 "updates": point.updates,
                 **{group: {k: s._asdict() for k, s in scores.items()} for group, scores in point.scores.items()},
+                "clients": point.clients,
                 "reports": point.reports,
                 **({"layers": {name: view._asdict() for name, view in point.layers.items()}} if point.layers else {}),
             }
             for point in outcome.points
         ],
         "clients": [{**client._asdict(), **_size(outcome.sizes[client.client])} for client in outcome.clients],
+        "scenes": [
+            {"time": moment.time, "received": _drawn(moment.received), "adapted": _drawn(moment.adapted)}
+            for moment in outcome.scenes
+        ],
     }
+
+
+def _drawn(scenes: dict[int, Scene]) -> dict[int, dict[str, list[Any]]]:
+    return {client: {k: np.asarray(v).tolist() for k, v in scene._asdict().items()} for client, scene in scenes.items()}
 
 
 def _size(size: Size) -> dict[str, float]:
@@ -132,8 +158,15 @@ def head(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(client: dict[str, Any]) -> dict[str, Any]:
-    scores = {(f"after_{k}_steps" if k != "own" else "own"): value for k, value in client["scores"].items()}
-    return {**{key: client[key] for key in ("client", "group", "samples", "bits", "bytes")}, **scores}
+    known = {key: client[key] for key in ("client", "group", "samples", "bits", "bytes")}
+    flat = {**known, **{_column(k): value for k, value in client["scores"].items()}}
+    for metric, scores in client["also"].items():
+        flat |= {f"{metric}: {_column(k)}": value for k, value in scores.items()}
+    return flat
+
+
+def _column(budget: str) -> str:
+    return "own" if budget == "own" else f"after_{budget}_steps"
 
 
 def _tensors(outcome: Outcome) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from idiolect.building import describe, headline_column
+from idiolect.evaluation import spread
 from idiolect.recipes import Recipe
 
 _AT_THE_END = ("distance_to_optimum", "consensus_gap", "smallest_y")
 _REPORTED = ("idiolect", "jax", "numpy", "optax")
 
 
-def summarize(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def summarize(recipe: Recipe, cells: list[dict[str, Any]], references: list[dict[str, Any]]) -> dict[str, Any]:
     """The contents of `summary.json`."""
     columns = {"global": str(recipe.evaluation.steps[0]), "personalized": headline_column(recipe), "own": "own"}
     algorithms = {}
@@ -31,6 +32,7 @@ def summarize(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
         "virtual_time": recipe.horizon,
         "algorithms": algorithms,
         **({"groups": groups} if groups else {}),
+        **({"references": _references(recipe, references, first)} if references else {}),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _REPORTED}},
     }
 
@@ -43,6 +45,11 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
             summary[group] = {
                 name: _over_seeds([end[group][column] for end in ends]) for name, column in columns.items()
             }
+    for metric, higher in cells[0]["also"].items():
+        summary.setdefault("also", {})[metric] = {
+            name: _over_seeds([_of_clients(cell, metric, column, higher) for cell in cells])
+            for name, column in columns.items()
+        }
     for name in ("bits", "bytes"):
         summary[name] = _mean_std([_over_participating(cell, name) for cell in cells])
     summary["updates"] = _mean_std([end["updates"] for end in ends])
@@ -79,6 +86,26 @@ def _group(recipe: Recipe, cells: list[dict[str, Any]], members: list[int]) -> d
             gains = [means[label, seed] - means[first, seed] for seed in both]
             group[label] = {**_mean_std([means[label, seed] for seed in seeds]), "gain": _mean_std(gains)}
     return {"clients": members, "algorithms": group}
+
+
+def _of_clients(cell: dict[str, Any], metric: str, column: str, higher_is_better: bool) -> dict[str, float]:
+    """A further metric over the participating clients at the end."""
+    mine = [client for client in cell["clients"] if client["group"] == "participating"]
+    return spread([client["also"][metric][column] for client in mine], higher_is_better)._asdict()
+
+
+def _references(recipe: Recipe, records: list[dict[str, Any]], cell: dict[str, Any]) -> dict[str, Any]:
+    """Every reference's scores over participating clients and seeds, by metric."""
+    metrics = {cell["metric"]: cell["higher_is_better"], **cell["also"]}
+    return {
+        name: {
+            metric: _over_seeds(
+                [spread(list(r["scores"][metric].values()), higher)._asdict() for r in records if r["name"] == name]
+            )
+            for metric, higher in metrics.items()
+        }
+        for name in recipe.evaluation.references
+    }
 
 
 def _over_participating(cell: dict[str, Any], name: str) -> float:
