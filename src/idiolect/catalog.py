@@ -136,6 +136,11 @@ def cell(name: str) -> Cell:
     return Cell(objective, protocol, "a cell of the table")
 
 
+def serverless(name: str) -> bool:
+    """Does this algorithm do without a server?"""
+    return isinstance(make(PROTOCOLS, "protocol", cell(name).protocol, {}), Peer)
+
+
 def algorithm(
     name: str,
     problem: Problem,

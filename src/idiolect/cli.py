@@ -1,4 +1,4 @@
-"""The command line: `idiolect list`, `run`, `export`, `bundle` and `advise`."""
+"""The command line: `idiolect list`, `run`, `resume`, `export`, `bundle` and `advise`."""
 
 import argparse
 import json
@@ -6,8 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from idiolect.errors import Diverged, UserMistake
+from idiolect.errors import Diverged, Interrupted, UserMistake
+
+if TYPE_CHECKING:
+    from idiolect.recipes import Recipe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +44,13 @@ def _parser() -> argparse.ArgumentParser:
     seeds.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    run.add_argument("--checkpoint-every", type=float, metavar="SECONDS", default=30.0, help="default: 30")
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
+    resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed")
+    resume.set_defaults(command=_resume)
+    resume.add_argument("out", type=Path, metavar="RUN", help="its folder")
+    resume.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    resume.add_argument("--checkpoint-every", type=float, metavar="SECONDS", default=30.0, help="default: 30")
     export = commands.add_parser("export", help="write clients' models from a run folder, for devices")
     export.set_defaults(command=_export)
     export.add_argument("run", type=Path, help="a run folder")
@@ -112,24 +122,44 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from idiolect.recipes import load_recipe
-    from idiolect.report.terminal import print_summary, progress_bar
-    from idiolect.runs import run_recipe
     from idiolect.runs.folder import next_free
 
     settings = [*options.settings, *_seed_settings(options)]
     if options.timeline is not None:
         settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
     recipe = load_recipe(options.recipe, settings)
-    out = options.out or next_free(Path("runs"), recipe.name)
-    try:
-        with progress_bar(recipe) as progress:
-            summary = run_recipe(recipe, out, data_dir=options.data_dir, progress=progress)
-    except KeyboardInterrupt:
-        print(
-            f"\nidiolect: interrupted; what is finished is kept: the same command with --out {out} goes on",
-            file=sys.stderr,
-        )
-        return 130
+    return _go(recipe, options.out or next_free(Path("runs"), recipe.name), options)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from idiolect.runs.folder import saved_recipe
+
+    return _go(saved_recipe(options.out), options.out, options)
+
+
+def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
+    """Run what is missing of a recipe in its folder, and tell what it came to, or how to go on."""
+    from idiolect.report.terminal import print_summary, progress_bar
+    from idiolect.runs import run_recipe
+    from idiolect.runs.checkpoints import Pace
+    from idiolect.runs.stopping import stopping_gently
+
+    with stopping_gently(_say) as stopping:
+        try:
+            with progress_bar(recipe) as progress:
+                summary = run_recipe(
+                    recipe,
+                    out,
+                    data_dir=options.data_dir,
+                    progress=progress,
+                    pace=Pace(seconds=options.checkpoint_every),
+                    stop=stopping.asked,
+                    notice=_say,
+                )
+        except (Interrupted, KeyboardInterrupt):
+            data = f" --data-dir {options.data_dir}" if options.data_dir else ""
+            _say(f"stopped; what is done is kept; go on with: idiolect resume {out}{data}")
+            return stopping.code
     print_summary(summary)
     for line in summary["advice"]:
         print(f"idiolect: note: {line}", file=sys.stderr)
@@ -188,6 +218,10 @@ def _seed_settings(options: argparse.Namespace) -> list[str]:
     if not all(part.strip().isdecimal() for part in parts):
         raise UserMistake(f"seeds are '{text}', but must be whole numbers separated by commas, such as 0,1,2")
     return [f"seeds=[{','.join(part.strip() for part in parts)}]"]
+
+
+def _say(sentence: str) -> None:
+    print(f"idiolect: {sentence}", file=sys.stderr)
 
 
 def _first_sentence(factory: object) -> str:

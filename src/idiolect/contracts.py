@@ -208,8 +208,8 @@ class Clients(NamedTuple):
 class Scene(NamedTuple):
     """Some episodes of a policy on a map: where it went, and where it should have gone."""
 
-    paths: jax.Array  # (episodes, places, 2)
-    goal: jax.Array  # (2,)
+    paths: jax.Array | np.ndarray  # (episodes, places, 2)
+    goal: jax.Array | np.ndarray  # (2,)
 
 
 class Constants(NamedTuple):

@@ -1,4 +1,4 @@
-"""The two ways a run can fail that are not bugs: a user's mistake, and a diverging client."""
+"""The ways a run can end early that are not bugs: a user's mistake, a diverging client, a wish to stop."""
 
 
 class UserMistake(ValueError):
@@ -7,3 +7,7 @@ class UserMistake(ValueError):
 
 class Diverged(ArithmeticError):
     """Training produced a number that is not finite; the message names the client, the step and the value."""
+
+
+class Interrupted(Exception):
+    """Somebody asked the run to stop; what it has done is saved."""

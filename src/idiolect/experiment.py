@@ -1,20 +1,23 @@
 """Run algorithms on seeds: the one door through which problem, algorithm, timeline and engine meet."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 
 from idiolect.building import Setting, build_algorithm, build_optimum, build_problem, build_timeline, watch
+from idiolect.catalog import serverless
 from idiolect.contracts import Algorithm, Peer, Problem
-from idiolect.engines import Program, Workers, simulate
+from idiolect.engines import Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
 from idiolect.recipes import AlgorithmTable, Recipe
 from idiolect.recording import Cell, Outcome, Prepared, Record, prepare_cell
+from idiolect.saving import NOBODY, Keeper, Pulse, Saved
+from idiolect.transcripts import read_notes, write_notes
 
 LANE_BYTES = 2**30  # of data, for seeds that run side by side
 
@@ -35,9 +38,10 @@ def run_cell(
     workers: Workers,
     *,
     progress: Callable[[Progress], None] = lambda state: None,
+    keeper: Keeper = NOBODY,
 ) -> Outcome:
     """Run one algorithm on one seed, and score it at each of the setting's times."""
-    return run_together(prepared, [cell], setting, workers, progress=progress)[0]
+    return run_together(prepared, [cell], setting, workers, progress=progress, keeper=keeper)[0]
 
 
 def run_together(
@@ -47,47 +51,45 @@ def run_together(
     workers: Workers,
     *,
     progress: Callable[[Progress], None] = lambda state: None,
+    keeper: Keeper = NOBODY,
 ) -> list[Outcome]:
-    """The same for several seeds: side by side where the engine can, one after the other where it cannot."""
+    """The same for several seeds of an algorithm without a server, side by side. The keeper's run goes on, if any."""
     records = [Record(prepared, cell, setting, workers) for cell in cells]
-    if isinstance(prepared.program, PeerProgram):
-        _watch_peers(prepared.program, records, setting, workers, progress)
-    else:
-        for record in records:
-            _watch_server(prepared.program, record, setting, workers, progress)
-    return [record.outcome() for record in records]
+    saved = keeper.load()
+    if saved is not None:
+        for record, notes in zip(records, saved.facts["notes"], strict=True):
+            record.restore(read_notes(notes))
+    label, seed = prepared.program.algorithm.name, cells[-1].seed
 
+    def pulse(now: float, save: Callable[[], Saved]) -> None:
+        progress(Progress(label, seed, now, records[-1].latest))
+        keeper.beat(partial(_with_notes, records, save))
 
-def _watch_server(
-    program: Program, record: Record, setting: Setting, workers: Workers, progress: Callable[[Progress], None]
-) -> None:
-    clients, table, seed, _ = record.cell
-    assert isinstance(table, Timeline)
-
-    def tick(now: float) -> None:
-        progress(Progress(program.algorithm.name, seed, now, record.latest))
-
-    started = time.perf_counter()
-    for snapshot in simulate(program, clients, table, workers, seed=seed, times=setting.times, tick=tick):
-        record.add(snapshot)
-    record.seconds = time.perf_counter() - started
-
-
-def _watch_peers(
-    program: PeerProgram,
-    records: list[Record],
-    setting: Setting,
-    workers: Workers,
-    progress: Callable[[Progress], None],
-) -> None:
-    lanes = [Lane(r.cell.clients, r.cell.table, r.cell.seed) for r in records if isinstance(r.cell.table, Rounds)]
-    started = time.perf_counter()
-    for snapshots in simulate_peers(program, lanes, workers, times=setting.times):
+    for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved):
         for record, snapshot in zip(records, snapshots, strict=True):
             record.add(snapshot)
-        progress(Progress(program.algorithm.name, records[-1].cell.seed, snapshots[-1].time, records[-1].latest))
-    for record in records:
-        record.seconds = (time.perf_counter() - started) / len(records)
+        progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
+    return [record.outcome(shared_by=len(records)) for record in records]
+
+
+def _with_notes(records: list[Record], save: Callable[[], Saved]) -> Saved:
+    facts, tensors = save()
+    return Saved({**facts, "notes": [write_notes(record.notes()) for record in records]}, tensors)
+
+
+def _snapshots(
+    prepared: Prepared, cells: Sequence[Cell], setting: Setting, workers: Workers, pulse: Pulse, saved: Saved | None
+) -> Iterator[list[Snapshot]]:
+    """The pauses of all cells, from the engine that can run them."""
+    program, times = prepared.program, setting.times
+    if isinstance(program, PeerProgram):
+        lanes = [Lane(cell.clients, cell.table, cell.seed) for cell in cells if isinstance(cell.table, Rounds)]
+        yield from simulate_peers(program, lanes, workers, times=times, pulse=pulse, saved=saved)
+    else:
+        ((clients, table, seed, _),) = cells
+        assert isinstance(table, Timeline)
+        for snapshot in simulate(program, clients, table, workers, seed=seed, times=times, pulse=pulse, saved=saved):
+            yield [snapshot]
 
 
 def run_cells(
@@ -97,14 +99,16 @@ def run_cells(
     data_dir: Path | None = None,
     skip: Callable[[str, int], bool] = lambda label, seed: False,
     progress: Callable[[Progress], None] = lambda state: None,
+    keepers: Callable[[str, Sequence[Cell]], Keeper] = lambda label, cells: NOBODY,
 ) -> Iterator[Outcome]:
-    """Run every algorithm of a recipe on every seed, all on the same data, timelines and evaluation times."""
+    """Run every algorithm of a recipe on every seed, all on the same data, timelines and evaluation times.
+
+    `keepers` gives a keeper to the cells of an algorithm that run side by side.
+    """
     setting = watch(recipe)
     prepared: dict[str, Prepared] = {}
     waiting: dict[str, list[Cell]] = {}  # of algorithms whose seeds run side by side
-    for seed in recipe.seeds:
-        if all(skip(label, seed) for label in recipe.labels):
-            continue
+    for seed in _unfinished(recipe, skip):
         problem = build_problem(recipe, seed, data_dir)
         # Build them all first: a mistake in the last one must not cost the work of the others.
         cells = [_build_cell(recipe, table, problem, seed) for table in recipe.algorithms]
@@ -112,15 +116,36 @@ def run_cells(
             # A seed changes the clients but no function, so what was compiled for the first seed serves all.
             if label not in prepared:
                 prepared[label] = prepare_cell(problem, algorithm, setting.budget)
-            if skip(label, seed):
-                continue
             if isinstance(algorithm.protocol, Peer):
                 waiting.setdefault(label, []).append(cell)
-            else:
-                yield run_cell(prepared[label], cell, setting, workers, progress=progress)
+            elif not skip(label, seed):
+                yield from _kept(prepared[label], [cell], setting, workers, progress, keepers(label, [cell]))
     for label, cells_ in waiting.items():
         for group in _side_by_side(cells_):
-            yield from run_together(prepared[label], group, setting, workers, progress=progress)
+            # All of them or none: who runs beside whom may show in the last digits.
+            if not all(skip(label, cell.seed) for cell in group):
+                yield from _kept(prepared[label], group, setting, workers, progress, keepers(label, group))
+
+
+def _unfinished(recipe: Recipe, skip: Callable[[str, int], bool]) -> list[int]:
+    """The seeds with something left to do: all of them, if seeds that run side by side have."""
+    todo = [(label, seed) for label in recipe.labels for seed in recipe.seeds if not skip(label, seed)]
+    together = [label for label, table in zip(recipe.labels, recipe.algorithms, strict=True) if serverless(table.name)]
+    if any(label in together for label, _ in todo):
+        return recipe.seeds
+    return [seed for seed in recipe.seeds if any(seed == other for _, other in todo)]
+
+
+def _kept(
+    prepared: Prepared,
+    cells: Sequence[Cell],
+    setting: Setting,
+    workers: Workers,
+    progress: Callable[[Progress], None],
+    keeper: Keeper,
+) -> Iterator[Outcome]:
+    yield from run_together(prepared, cells, setting, workers, progress=progress, keeper=keeper)
+    keeper.clear()  # by now, whoever asked for the outcomes has seen them all
 
 
 def _build_cell(recipe: Recipe, table: AlgorithmTable, problem: Problem, seed: int) -> tuple[Algorithm, Cell]:

@@ -4,9 +4,18 @@ import os
 import tempfile
 from pathlib import Path
 
+from idiolect.errors import UserMistake
+
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file so that it is there whole or not at all, or say why it cannot be written."""
+    try:
+        _write_aside_and_rename(path, content)
+    except OSError as reason:  # a full disk, say
+        raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
+
+
+def _write_aside_and_rename(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

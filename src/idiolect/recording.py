@@ -1,5 +1,6 @@
 """What is noted of one algorithm on one seed while it runs, and what it came to."""
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -122,19 +123,48 @@ class Cell(NamedTuple):
     optimum: Params | None = None
 
 
+class Notes(NamedTuple):
+    """What a record holds so far."""
+
+    points: list[Point]
+    scored: list[ClientScore]  # at the last point
+    scenes: list[Moment]
+    ended: str
+    seconds: float
+
+
 class Record:
     """What is noted of one cell while it runs."""
 
     def __init__(self, prepared: Prepared, cell: Cell, setting: Setting, workers: Workers) -> None:
-        self.cell, self.seconds = cell, 0.0
-        self.latest: float | None = None
+        self.cell = cell
         self._prepared, self._setting, self._workers = prepared, setting, workers
         self._points: list[Point] = []
+        self._scored: list[ClientScore] = []
         self._scenes: list[Moment] = []
-        self._ended = ""
+        self._ended, self._seconds, self._began = "", 0.0, time.perf_counter()
+
+    @property
+    def latest(self) -> float | None:
+        """The last headline score."""
+        return self._points[-1].scores["participating"][self._setting.headline].mean if self._points else None
+
+    def notes(self) -> Notes:
+        """What was noted so far."""
+        return Notes(self._points, self._scored, self._scenes, self._ended, self._worked())
+
+    def restore(self, notes: Notes) -> None:
+        """Go on with notes taken before."""
+        self._points, self._scored, self._scenes, self._ended, self._seconds = notes
+
+    def _worked(self) -> float:
+        return self._seconds + time.perf_counter() - self._began
 
     def add(self, snapshot: Snapshot) -> None:
         """Score a snapshot, unless the run has come to nothing before."""
+        if self._points and snapshot.time <= self._points[-1].time:  # shown again, after a restart
+            self._last = snapshot
+            return
         self._ended = self._ended or snapshot.ended
         if self._ended:
             return
@@ -153,7 +183,6 @@ class Record:
         if not self._points and prepared.scene is not None:
             self._scenes.append(self._moment(snapshot, prepared.scene))
         scores = summarize_clients(scored, metrics[0].higher_is_better)
-        self.latest = scores["participating"][setting.headline].mean
         reports = {**snapshot.reports, **self._distance(snapshot)}
         each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
         self._points.append(Point(snapshot.time, snapshot.updates, scores, each, reports, layers))
@@ -190,8 +219,8 @@ class Record:
         models = [snapshot.model(client) for client in self.cell.clients.participating]
         return {"distance_to_optimum": float(np.mean([_squared_distance(z, self.cell.optimum) for z in models]))}
 
-    def outcome(self) -> Outcome:
-        """All that was noted."""
+    def outcome(self, shared_by: int = 1) -> Outcome:
+        """All that was noted. Cells that ran side by side share the time."""
         last, cell, prepared = self._last, self.cell, self._prepared
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
         sizes = {scored.client: self._size(scored.client) for scored in self._scored}
@@ -208,7 +237,7 @@ class Record:
             personal,
             own,
             sizes,
-            self.seconds,
+            self._worked() / shared_by,
             self._ended and f"{self._ended}; last scored at time {last.time:g}",
             scenes,
         )

@@ -6,8 +6,9 @@ result, does not depend on how many run at once. `idiolect.engines.stepwise` is 
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from idiolect.engines.program import Program, Turn, check_finite, open_ledger, t
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
+from idiolect.saving import Pulse, Saved, as_tensors, fill, names_of
 
 CHECK_EVERY = 64  # updates between two looks at whether all numbers are still finite
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
@@ -30,24 +32,27 @@ def simulate(
     *,
     seed: int,
     times: Sequence[float],
-    tick: Callable[[float], None] = lambda time: None,
+    pulse: Pulse = lambda time, save: None,
+    saved: Saved | None = None,
 ) -> Iterator[Snapshot]:
     """Run the program over the timeline and pause at each of the `times`.
 
-    `tick` hears the virtual time of every event.
+    `pulse` hears of every event, and can ask for what would have to be `saved` to go on after it.
     """
-    fold = _Fold(program, clients, table, workers, seed)
-    pauses = sorted(times)
-    for event in events(table):
+    fold, pauses, begin = _Fold(program, clients, table, workers, seed), sorted(times), 0
+    if saved is not None:
+        fold.restore(saved)
+        begin, pauses = saved.facts["events"], pauses[saved.facts["pauses"] :]
+    for done, event in enumerate(events(table)[begin:], start=begin + 1):
         while pauses and event.time > pauses[0]:
             yield fold.snapshot(pauses.pop(0))
-        tick(event.time)
         if event.kind == ARRIVAL:
             fold.arrival(event.turn)
         elif event.kind == CLOSE:
             fold.close()
         else:
             fold.offer(event.turn)
+        pulse(event.time, partial(fold.saved, done, len(times) - len(pauses)))
     for time in pauses:
         yield fold.snapshot(time)
 
@@ -62,29 +67,63 @@ class _Fold:
         self._ledger = open_ledger(program, params, len(clients.participating))
         self._personal: dict[int, PyTree] = {}
         self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
-        self._waiting: list[tuple[float, int, PyTree]] = []  # offered, not yet computed, soonest needed first
+        self._offers: dict[int, tuple[int, PyTree]] = {}  # of the turns under way: which version, and what it was
+        self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
         self._running: dict[int, Future[Turn]] = {}
-        self._updates, self._reported = 0, 0
+        self._version, self._updates, self._reported = 0, 0, 0
 
     def offer(self, turn: int) -> None:
         if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
-            heapq.heappush(self._waiting, (self._table.arrived[turn], turn, self._server.offer(self._ledger.server)))
+            self._under_way(turn, self._version, self._server.offer(self._ledger.server))
             self._start_some()
 
     def arrival(self, turn: int) -> None:
         while turn not in self._running:
             self._start_next()
         result = self._running.pop(turn).result()
+        del self._offers[turn]
         self._start_some()
         if jax.tree.leaves(result.personal):
             self._personal[int(self._table.client[turn])] = result.personal
         self._ledger = self._program.absorb(self._ledger, result, self._staleness[turn], np.int32(turn))
-        self._updates += 1
+        self._version, self._updates = self._version + 1, self._updates + 1
         if self._updates % CHECK_EVERY == 0:
             check_finite(self._ledger, self._program, self._table)
 
     def close(self) -> None:
-        self._ledger = self._program.close(self._ledger)
+        self._version, self._ledger = self._version + 1, self._program.close(self._ledger)
+
+    def saved(self, events: int, pauses: int) -> Saved:
+        """All that cannot be computed again: turns under way are kept as what was offered."""
+        leaves = names_of("ledger", self._ledger._replace(totals={})) | names_of("totals", self._ledger.totals)
+        for client, state in self._personal.items():
+            leaves |= names_of(f"client{client}", state)
+        for version, offer in dict(self._offers.values()).items():
+            leaves |= names_of(f"offer{version}", offer)
+        facts = {
+            "events": events,
+            "pauses": pauses,
+            "version": self._version,
+            "updates": self._updates,
+            "reported": self._reported,
+            "totals": list(self._ledger.totals),
+            "clients": list(self._personal),
+            "offers": {str(turn): version for turn, (version, _) in self._offers.items()},
+        }
+        return Saved(facts, as_tensors(leaves))
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from there."""
+        facts, tensors, ledger = saved.facts, saved.tensors, self._ledger
+        totals = fill("totals", dict.fromkeys(facts["totals"], 0.0), tensors)
+        first = self._server.offer(ledger.server)
+        self._ledger = fill("ledger", ledger, tensors)._replace(totals=totals)
+        self._personal = {k: fill(f"client{k}", self._program.work.init(first, k), tensors) for k in facts["clients"]}
+        self._version, self._updates, self._reported = facts["version"], facts["updates"], facts["reported"]
+        offers = {version: fill(f"offer{version}", first, tensors) for version in set(facts["offers"].values())}
+        for turn, version in facts["offers"].items():
+            self._under_way(int(turn), version, offers[version])
+        self._start_some()
 
     def snapshot(self, time: float) -> Snapshot:
         check_finite(self._ledger, self._program, self._table)
@@ -104,13 +143,17 @@ class _Fold:
 
         return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, own, means)
 
+    def _under_way(self, turn: int, version: int, offer: PyTree) -> None:
+        self._offers[turn] = (version, offer)
+        heapq.heappush(self._waiting, (self._table.arrived[turn], turn))
+
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:
             self._start_next()
 
     def _start_next(self) -> None:
-        _, turn, offer = heapq.heappop(self._waiting)
-        client = int(self._table.client[turn])
+        _, turn = heapq.heappop(self._waiting)
+        client, (_, offer) = int(self._table.client[turn]), self._offers[turn]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
         args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
         self._running[turn] = self._workers.submit(self._program.turn, *args)

@@ -32,15 +32,7 @@ def write_bundle(path: Path, compressed: Compressed, about: Mapping[str, str]) -
         "layers": _listed(layers),
         "about": _compact(dict(about)),
     }
-    write_file(path, _ordered(save(tensors, metadata=texts | {"digest": digest(texts, tensors)})))
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write an exported file atomically, or say why it cannot be written."""
-    try:
-        write_atomically(path, content)
-    except OSError as reason:
-        raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
+    write_atomically(path, _ordered(save(tensors, metadata=texts | {"digest": digest(texts, tensors)})))
 
 
 def _ordered(content: bytes) -> bytes:

@@ -15,11 +15,11 @@ import numpy as np
 
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
-from idiolect.export.bundle import write_file
 from idiolect.export.contents import stored_layers
 from idiolect.export.onnx_file import serialize
 from idiolect.export.onnx_functions import CONVOLVE
 from idiolect.export.onnx_graph import INPUT, OUTPUT, Graph
+from idiolect.files import write_atomically
 from idiolect.problems import models
 
 Emitter = Callable[[Graph, Mapping[str, Any], Sequence[int], int], None]  # (graph, model table, image shape, classes)
@@ -52,7 +52,7 @@ def write_onnx(
     EMITTERS[name](graph, model, shape, classes)
     if unused := graph.unused():
         raise UserMistake(f"model.name is {name!r}, which has no layer {unused[0]}, but the parameters have one")
-    write_file(path, serialize(graph, shape, classes, about))
+    write_atomically(path, serialize(graph, shape, classes, about))
 
 
 def _mlp(graph: Graph, model: Mapping[str, Any], shape: Sequence[int], classes: int) -> None:

@@ -1,15 +1,17 @@
 """Run a recipe into a folder, going on where an earlier run of the same recipe stopped."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from idiolect.building import check
 from idiolect.engines import Workers
 from idiolect.experiment import Progress, run_cells
-from idiolect.recipes import Recipe
+from idiolect.recipes import Recipe, write_recipe
 from idiolect.references import reference_record
 from idiolect.report.pictures import write_pictures
+from idiolect.runs.checkpoints import Pace, checkpoints
 from idiolect.runs.folder import RunFolder
 from idiolect.runs.summary import summarize
 
@@ -20,19 +22,35 @@ def run_recipe(
     *,
     data_dir: Path | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
+    pace: Pace = Pace(),
+    stop: Callable[[], bool] = lambda: False,
+    notice: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, Any]:
-    """Run what is missing in `out`, write its tables and pictures, and return the summary."""
+    """Run what is missing in `out`, write its tables and pictures, and return the summary.
+
+    The run is saved at the given pace, and when `stop` says so, which then raises `Interrupted`. `notice` hears what a
+    user may want to know.
+    """
     advice = check(recipe, data_dir)
     folder = RunFolder(out, recipe)
+    keepers = partial(
+        checkpoints, folder.path / "checkpoints", write_recipe(recipe), pace=pace, stop=stop, notice=notice
+    )
+    with folder.locked(), Workers() as workers:
+        _add_references(folder, recipe, data_dir)
+        for outcome in run_cells(
+            recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress, keepers=keepers
+        ):
+            folder.add(outcome)
+        cells, references = folder.cells(recipe), folder.references(recipe)
+        summary = {**summarize(recipe, cells, references), "advice": advice}
+        folder.write_tables(cells, summary)
+        write_pictures(folder, recipe, cells, references)
+    return summary
+
+
+def _add_references(folder: RunFolder, recipe: Recipe, data_dir: Path | None) -> None:
     for name in recipe.evaluation.references:
         for seed in recipe.seeds:
             if not folder.has_reference(name, seed):
                 folder.add_reference(reference_record(recipe, name, seed, data_dir))
-    with Workers() as workers:
-        for outcome in run_cells(recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress):
-            folder.add(outcome)
-    cells, references = folder.cells(recipe), folder.references(recipe)
-    summary = {**summarize(recipe, cells, references), "advice": advice}
-    folder.write_tables(cells, summary)
-    write_pictures(folder, recipe, cells, references)
-    return summary

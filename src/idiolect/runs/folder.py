@@ -2,28 +2,36 @@
 
 A *cell* is one algorithm on one seed. Its results lie in `cells/` as soon as it is finished; everything else
 (`metrics.jsonl`, `clients.csv`, `summary.json`, the pictures) is made from those, so a run that was interrupted goes on
-with the cells it still lacks.
+with the cells it still lacks, each from its last checkpoint (`idiolect.runs.checkpoints`).
 """
 
 import csv
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
+from filelock import FileLock, Timeout
 from safetensors.numpy import save
 
-from idiolect.contracts import PyTree, Scene
 from idiolect.errors import UserMistake
-from idiolect.export.contents import Size
 from idiolect.files import write_atomically
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import Recipe, load_recipe, write_recipe
 from idiolect.recording import Outcome
+from idiolect.saving import as_tensors, names_of
+from idiolect.transcripts import FORMAT, cell_record
+
+
+def saved_recipe(path: Path) -> Recipe:
+    """The recipe of a run folder."""
+    if not (path / "recipe.toml").is_file():
+        raise UserMistake(f"{path} is no run folder: it has no recipe.toml")
+    return load_recipe(str(path / "recipe.toml"))
 
 
 class RunFolder:
@@ -41,12 +49,21 @@ class RunFolder:
                     )
             elif path.exists() and any(path.iterdir()):
                 raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
-            for part in ("cells", "timelines", "params", "references"):
+            for part in ("cells", "timelines", "params", "references", "checkpoints"):
                 (path / part).mkdir(parents=True, exist_ok=True)
             if not saved.is_file():
                 write_atomically(saved, text.encode())
         except OSError as reason:
             raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """While this lasts, no other process can run here. The lock of a process that is gone is no lock."""
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout:
+            raise UserMistake(f"--out {self.path} is in use: another process runs there; wait, or stop it") from None
 
     def has(self, label: str, seed: int) -> bool:
         """Is this cell finished?"""
@@ -73,7 +90,13 @@ class RunFolder:
     def cells(self, recipe: Recipe) -> list[dict[str, Any]]:
         """The finished cells, in the recipe's order."""
         pairs = [(label, seed) for label in recipe.labels for seed in recipe.seeds if self.has(label, seed)]
-        return [json.loads(self._cell(label, seed).read_text("utf-8")) for label, seed in pairs]
+        return [self._read(self._cell(label, seed)) for label, seed in pairs]
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if record.get("format") != FORMAT:
+            raise UserMistake(f"{path} was written by another version of idiolect; name a new folder")
+        return record
 
     def has_reference(self, name: str, seed: int) -> bool:
         """Is this reference known for this seed?"""
@@ -115,43 +138,6 @@ def next_free(parent: Path, name: str) -> Path:
     return path
 
 
-def cell_record(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as plain JSON values, without the arrays."""
-    return {
-        "label": outcome.label,
-        "seed": outcome.seed,
-        "metric": outcome.metric.name,
-        "higher_is_better": outcome.metric.higher_is_better,
-        "also": {metric.name: metric.higher_is_better for metric in outcome.metrics[1:]},
-        "seconds": outcome.seconds,
-        "ended": outcome.ended,
-        "points": [
-            {
-                "time": point.time,
-                "updates": point.updates,
-                **{group: {k: s._asdict() for k, s in scores.items()} for group, scores in point.scores.items()},
-                "clients": point.clients,
-                "reports": point.reports,
-                **({"layers": {name: view._asdict() for name, view in point.layers.items()}} if point.layers else {}),
-            }
-            for point in outcome.points
-        ],
-        "clients": [{**client._asdict(), **_size(outcome.sizes[client.client])} for client in outcome.clients],
-        "scenes": [
-            {"time": moment.time, "received": _drawn(moment.received), "adapted": _drawn(moment.adapted)}
-            for moment in outcome.scenes
-        ],
-    }
-
-
-def _drawn(scenes: dict[int, Scene]) -> dict[int, dict[str, list[Any]]]:
-    return {client: {k: np.asarray(v).tolist() for k, v in scene._asdict().items()} for client, scene in scenes.items()}
-
-
-def _size(size: Size) -> dict[str, float]:
-    return {"bits": size.bits, "bytes": size.total}
-
-
 def head(cell: dict[str, Any]) -> dict[str, Any]:
     """Which cell a line belongs to."""
     return {"algorithm": cell["label"], "seed": cell["seed"]}
@@ -173,11 +159,4 @@ def _tensors(outcome: Outcome) -> bytes:
     tensors = names_of("server", outcome.params)
     for client, state in sorted(outcome.personal.items()):
         tensors |= names_of(f"client{client}", state)
-    # A number has no axis, and ascontiguousarray would give it one.
-    return save({name: np.asarray(leaf, order="C") for name, leaf in tensors.items()})
-
-
-def names_of(prefix: str, tree: PyTree) -> dict[str, Any]:
-    """The leaves of a tree under the names they have in a file of parameters."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    return save(as_tensors(tensors))

@@ -15,8 +15,9 @@ from idiolect.engines import Snapshot
 from idiolect.errors import UserMistake
 from idiolect.evaluation import Adapter, adapter, own_model
 from idiolect.learner import learner
-from idiolect.recipes import Recipe, load_recipe
-from idiolect.runs.folder import RunFolder, names_of
+from idiolect.recipes import Recipe
+from idiolect.runs.folder import RunFolder, saved_recipe
+from idiolect.saving import fill
 
 
 class Finished(NamedTuple):
@@ -39,9 +40,7 @@ class Finished(NamedTuple):
 
 def open_run(path: Path, label: str | None, seed: int | None, data_dir: Path | None = None) -> Finished:
     """The finished cell of a run folder: the one with this label and seed, or its only or first one."""
-    if not (path / "recipe.toml").is_file():
-        raise UserMistake(f"{path} is no run folder: it has no recipe.toml")
-    recipe = load_recipe(str(path / "recipe.toml"))
+    recipe = saved_recipe(path)
     label, seed = _choose_label(recipe, label), recipe.seeds[0] if seed is None else seed
     folder = RunFolder(path, recipe)
     if seed not in recipe.seeds or not folder.has(label, seed):
@@ -75,7 +74,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
 def _snapshot(problem: Problem, algorithm: Algorithm, tensors: Mapping[str, np.ndarray]) -> Snapshot:
     """The end of the run, as the engine showed it. Without a server, every agent is taken to hold the average."""
     shapes = jax.eval_shape(problem.init, jax.random.key(0))
-    params = _fill("server", shapes, tensors)
+    params = fill("server", shapes, tensors)
     if not isinstance(algorithm.protocol, Protocol):
         return Snapshot(0.0, 0, params, lambda client: params, {}, lambda client: (), {})
     server, work = algorithm.protocol.server, algorithm.protocol.work(learner(problem, algorithm))
@@ -83,7 +82,7 @@ def _snapshot(problem: Problem, algorithm: Algorithm, tensors: Mapping[str, np.n
 
     def state(client: int) -> PyTree:
         fresh = work.init(offer, client)
-        return _fill(f"client{client}", fresh, tensors) if _has(f"client{client}", tensors) else fresh
+        return fill(f"client{client}", fresh, tensors) if _has(f"client{client}", tensors) else fresh
 
     def model(client: int) -> Params:
         return work.model(state(client), offer)
@@ -93,13 +92,3 @@ def _snapshot(problem: Problem, algorithm: Algorithm, tensors: Mapping[str, np.n
 
 def _has(prefix: str, tensors: Mapping[str, np.ndarray]) -> bool:
     return any(name == prefix or name.startswith((f"{prefix}[", f"{prefix}.")) for name in tensors)
-
-
-def _fill(prefix: str, tree: PyTree, tensors: Mapping[str, np.ndarray]) -> PyTree:
-    """The tree with its leaves replaced by the saved ones of the same names."""
-    leaves = []
-    for name, leaf in names_of(prefix, tree).items():
-        if name not in tensors or tensors[name].shape != leaf.shape:
-            raise UserMistake(f"the run's saved parameters lack '{name}' of shape {tuple(leaf.shape)}")
-        leaves.append(jax.numpy.asarray(tensors[name]))
-    return jax.tree.unflatten(jax.tree.structure(tree), leaves)

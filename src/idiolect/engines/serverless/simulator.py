@@ -3,6 +3,7 @@
 Lanes, one a seed, are spread over the workers; those of one worker run as one network whose parts are not linked.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Params
+from idiolect.contracts import Params, PyTree
 from idiolect.engines.serverless.ledger import Stock, joined, pending_messages
 from idiolect.engines.serverless.program import PeerProgram
 from idiolect.engines.serverless.world import Lane, build_world
@@ -19,7 +20,9 @@ from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.errors import Diverged
 from idiolect.network.rounds import oldest, taken_in
+from idiolect.saving import Pulse, Saved, fill, names_of
 
+SECONDS = 1.0  # between two pulses, about
 LEAK = 1e-6  # a share of the mass that no rounding explains
 _TINY = 1e-200  # a weight below this will soon be zero, and x / y nonsense
 
@@ -30,19 +33,57 @@ def simulate_peers(
     workers: Workers,
     *,
     times: Sequence[float],
+    pulse: Pulse = lambda time, save: None,
+    saved: Saved | None = None,
 ) -> Iterator[list[Snapshot]]:
     """Run the program over every lane's rounds and pause at each of the `times`, with a snapshot of each lane.
 
     A pause at time t shows the agents after t rounds. Agents sum in 64 bits, whatever floats they learn in.
     How lanes are spread over workers may show in the last digits, and nowhere else.
+
+    `pulse` hears of every second or so, and can ask for what would have to be `saved` to go on from then. Who goes on
+    is first shown the last pause again.
     """
-    width = -(-len(lanes) // workers.count)
+    width = -(-len(lanes) // workers.count) if saved is None else saved.facts["width"]
     groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
     starts = [[program.init(jax.random.key(lane.seed)) for lane in group] for group in groups]
     runs = _together(workers, [partial(_Run, program, *both) for both in zip(groups, starts, strict=True)])
-    for time in sorted(times):
-        snapshots = _together(workers, [partial(run.until, time) for run in runs])
+    pauses, done, pace = sorted(times), 0, _Pace()
+    if saved is not None:
+        done, pauses = saved.facts["rounds"], pauses[saved.facts["pauses"] :]
+        _together(workers, [partial(run.restore, saved, f"group{k}") for k, run in enumerate(runs)])
+        if saved.facts["pauses"]:
+            yield [snapshot for run in runs for snapshot in run.shown()]
+    while pauses:
+        last = min(int(pauses[0]), lanes[0].table.length)
+        while done < last:
+            done = min(last, done + pace.rounds())
+            _together(workers, [partial(run.advance, done) for run in runs])
+            pulse(done, partial(_save, runs, {"width": width, "rounds": done, "pauses": len(times) - len(pauses)}))
+        now = pauses.pop(0)
+        snapshots = _together(workers, [partial(run.look, now) for run in runs])
         yield [snapshot for group in snapshots for snapshot in group]
+
+
+class _Pace:
+    """How many rounds to go between two pulses: as many as take about a second."""
+
+    def __init__(self) -> None:
+        self._rounds, self._asked = 1, time.perf_counter()
+
+    def rounds(self) -> int:
+        now = time.perf_counter()
+        # At most ten times as many as before: the first rounds wait for the compiler.
+        self._rounds = max(1, int(self._rounds * min(10.0, SECONDS / max(now - self._asked, 1e-9))))
+        self._asked = now
+        return self._rounds
+
+
+def _save(runs: list["_Run"], facts: dict[str, Any]) -> Saved:
+    tensors: dict[str, np.ndarray] = {}
+    for number, run in enumerate(runs):
+        tensors |= run.saved(f"group{number}")
+    return Saved(facts, tensors)
 
 
 def _together(workers: Workers, tasks: list[Callable[[], Any]]) -> list[Any]:
@@ -66,31 +107,58 @@ class _Run:
         self._ring = 1 + max(oldest(lane.table) for lane in lanes)
         self._taken_in = [taken_in(lane.table) for lane in lanes]
         self._state = program.open(self._start, self._world, self._ring)
-        self._done, self._counted = 0, np.zeros(len(lanes), int)
+        self._done, self._shown_at, self._counted = 0, 0.0, np.zeros(len(lanes), int)
+        self._shown = self._models()
 
-    def until(self, time: float) -> list[Snapshot]:
-        """Go on until this time, and look."""
-        until = min(int(time), self._lanes[0].table.length)
+    def advance(self, until: int) -> None:
+        """Go on until so many rounds are done."""
         self._state = self._program.advance(self._state, self._world, np.int32(self._done), np.int32(until))
         self._done = until
-        agents = self._lanes[0].table.graph.agents
-        models = jax.tree.map(lambda leaf: _by_lane(leaf, agents), self._program.models(self._state))
+        jax.tree.leaves(self._state)[-1].block_until_ready()  # so that a pulse comes when the rounds are done
+
+    def look(self, time: float) -> list[Snapshot]:
+        """Show every lane, with what was reported since the last look."""
+        agents, before = self._lanes[0].table.graph.agents, self._counted
         totals = {name: _by_lane(total, agents).sum(1) for name, total in self._state.totals.items()}
-        stock = jax.tree.map(np.asarray, self._take_stock())
-        wakings = np.array([int(lane.table.awake[:until].sum()) for lane in self._lanes])
-        snapshots = []
-        for number, lane in enumerate(self._lanes):
-            mine = jax.tree.map(lambda leaf, lane=number: leaf[lane], models)
-            count = max(int(wakings[number] - self._counted[number]), 1)
-            reports = {name: float(total[number]) / count for name, total in totals.items()} if until else {}
-            reports |= _mass_report(jax.tree.map(lambda leaf, lane=number: leaf[lane], stock))
-            reports |= {"consensus_gap": _gap(mine), "smallest_y": float(self._lowest(number).min())}
+        self._counted = np.array([int(lane.table.awake[: self._done].sum()) for lane in self._lanes])
+        self._shown, self._shown_at = self._models(), time
+        stock, snapshots = jax.tree.map(np.asarray, self._take_stock()), []
+        for number, snapshot in enumerate(self.shown()):
+            count = max(int(self._counted[number] - before[number]), 1)
+            reports = {name: float(total[number]) / count for name, total in totals.items()} if self._done else {}
+            reports |= _mass_report(_lane(stock, number))
+            reports |= {
+                "consensus_gap": _gap(_lane(self._shown, number)),
+                "smallest_y": float(self._lowest(number).min()),
+            }
             leak = _leak(reports["y_leaked"] / agents)
-            snapshot = _snapshot(lane, mine, time, int(wakings[number]), reports)
-            snapshots.append(snapshot._replace(ended=self._fault(number, leak), excused=leak))
+            snapshots.append(snapshot._replace(reports=reports, ended=self._fault(number, leak), excused=leak))
         self._state = self._state._replace(totals=jax.tree.map(jnp.zeros_like, self._state.totals))
-        self._counted = wakings
         return snapshots
+
+    def shown(self) -> list[Snapshot]:
+        """What the last look showed, without what was reported."""
+        return [
+            _snapshot(lane, _lane(self._shown, number), self._shown_at, int(self._counted[number]))
+            for number, lane in enumerate(self._lanes)
+        ]
+
+    def saved(self, name: str) -> dict[str, np.ndarray]:
+        """The agents as they are, and as they were last shown."""
+        leaves = names_of(f"{name}.state", self._state) | names_of(f"{name}.shown", self._shown)
+        leaves |= {f"{name}.counted": self._counted, f"{name}.shown_at": np.float64(self._shown_at)}
+        return {name: np.array(leaf) for name, leaf in leaves.items()}  # copies: the state's memory is used again
+
+    def restore(self, saved: Saved, name: str) -> None:
+        """Go on from there."""
+        tensors = saved.tensors
+        self._state, self._done = fill(f"{name}.state", self._state, tensors), saved.facts["rounds"]
+        self._shown = jax.tree.map(np.asarray, fill(f"{name}.shown", self._shown, tensors))
+        self._counted, self._shown_at = tensors[f"{name}.counted"], float(tensors[f"{name}.shown_at"])
+
+    def _models(self) -> Params:
+        agents = self._lanes[0].table.graph.agents
+        return jax.tree.map(lambda leaf: _by_lane(leaf, agents), self._program.models(self._state))
 
     def _take_stock(self) -> Stock:
         last, peer = self._done - 1, self._program.peer
@@ -123,12 +191,16 @@ class _Run:
         raise Diverged(f"{what}; {hint}")
 
 
+def _lane(tree: PyTree, number: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
 def _by_lane(leaf: Any, agents: int) -> np.ndarray:
     values = np.asarray(leaf)
     return values.reshape(-1, agents, *values.shape[1:])
 
 
-def _snapshot(lane: Lane, models: Params, time: float, wakings: int, reports: dict[str, float]) -> Snapshot:
+def _snapshot(lane: Lane, models: Params, time: float, wakings: int) -> Snapshot:
     average = jax.tree.map(lambda leaf: leaf.mean(0, dtype=np.float64).astype(leaf.dtype), models)
     place = {client: agent for agent, client in enumerate(lane.clients.participating)}
 
@@ -136,7 +208,7 @@ def _snapshot(lane: Lane, models: Params, time: float, wakings: int, reports: di
         """An agent's own model; a client that is no agent gets the average."""
         return jax.tree.map(lambda leaf: leaf[place[client]], models) if client in place else average
 
-    return Snapshot(time, wakings, average, model, {}, lambda client: (), reports)
+    return Snapshot(time, wakings, average, model, {}, lambda client: (), {})
 
 
 def _mass_report(stock: Stock) -> dict[str, float]:

@@ -1,0 +1,125 @@
+"""A run that is saved at any moment and goes on from there ends with the same bytes."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from idiolect.building import Setting, build_algorithm, build_problem, build_timeline, watch
+from idiolect.engines import Workers
+from idiolect.engines.serverless import simulator as peers
+from idiolect.experiment import run_together
+from idiolect.recipes import parse_recipe
+from idiolect.recording import Cell, Outcome, Prepared, prepare_cell
+from idiolect.saving import NOBODY, Keeper, Saved
+from idiolect.transcripts import cell_record
+from tests.compiling import in_a_hurry
+
+QUADRATICS = {"name": "quadratics", "clients": 4, "dimension": 3, "noise": 0.1}
+NAVIGATION = {"name": "navigation", "clients": 2, "size": 3, "horizon": 4, "episodes": 4}
+
+# One of each kind of state: a buffer, control variates, own models and levels, policies, and agents.
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "fedbuff": (QUADRATICS, {"protocol": {"size": 3}}),
+    "scaffold": (QUADRATICS, {}),
+    "local": (QUADRATICS, {}),
+    "qupel_async": (QUADRATICS, {"objective": {"bits": 1, "keep": []}}),
+    "pfedme": (NAVIGATION, {"objective": {"lambda": 1.0, "iterations": 2}}),
+    "pars_push": (QUADRATICS, {"objective": {"step_size": 0.02}}),
+    "sgp": (QUADRATICS, {}),
+}
+
+
+class Rig(NamedTuple):
+    """An algorithm on two seeds, compiled; and how to run it."""
+
+    prepared: Prepared
+    cells: list[Cell]
+    setting: Setting
+
+    def run(self, workers: int = 1, keeper: Keeper = NOBODY) -> list[Outcome]:
+        together = [self.cells] if hasattr(self.prepared.program, "peer") else [self.cells[:1]]
+        with in_a_hurry(), Workers(workers) as crew:
+            return run_together(self.prepared, together[0], self.setting, crew, keeper=keeper)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def rig(request: pytest.FixtureRequest) -> Rig:
+    problem, options = KINDS[request.param]
+    tables = {
+        "seeds": [0, 1],
+        "horizon": 60.0,
+        "problem": problem,
+        "training": {"local_steps": 2 if request.param not in ("pars_push", "sgp") else 1, "batch_size": 4},
+        "evaluation": {"points": 3},
+        "algorithms": [{"name": request.param, **options}],
+    }
+    recipe = parse_recipe(tables)
+    cells = []
+    for seed in recipe.seeds:
+        task = build_problem(recipe, seed)
+        algorithm = build_algorithm(recipe, recipe.algorithms[0], task)
+        cells.append(Cell(task.clients, build_timeline(recipe, algorithm, task, seed), seed))
+    setting = watch(recipe)
+    return Rig(prepare_cell(task, algorithm, setting.budget), cells, setting)
+
+
+@pytest.fixture(autouse=True)
+def a_pulse_every_round(monkeypatch) -> None:
+    monkeypatch.setattr(peers, "SECONDS", 0.0)
+
+
+def through_a_file(saved: Saved) -> Saved:
+    """What is left of it on disk: JSON, and copies of the tensors."""
+    return Saved(json.loads(json.dumps(saved.facts)), {name: leaf.copy() for name, leaf in saved.tensors.items()})
+
+
+def collecting(into: list[Saved]) -> Keeper:
+    return NOBODY._replace(beat=lambda save: into.append(through_a_file(save())))
+
+
+def ends(outcomes: list[Outcome]) -> list[Any]:
+    """All that a run comes to, but for the time it took."""
+    numbers = [{**cell_record(outcome), "seconds": 0} for outcome in outcomes]
+    arrays = [np.asarray(leaf).tobytes() for o in outcomes for leaf in jax.tree.leaves((o.params, o.personal))]
+    return [json.dumps(numbers), arrays]
+
+
+def test_whenever_a_run_is_saved_it_goes_on_to_the_same_end(rig):
+    moments: list[Saved] = []
+    whole = ends(rig.run(keeper=collecting(moments)))
+    assert len(moments) > 10
+    assert whole == ends(rig.run()), "being saved does not disturb"
+    for moment in [*moments[:: max(1, len(moments) // 6)], moments[-1]]:
+        assert ends(rig.run(keeper=NOBODY._replace(load=lambda moment=moment: moment))) == whole
+
+
+def test_a_run_that_went_on_can_be_saved_again_and_moved_to_other_cores(rig):
+    moments, later = [], []
+    whole = ends(rig.run(workers=2, keeper=collecting(moments)))
+    middle = moments[len(moments) // 2]
+    rig.run(keeper=collecting(later)._replace(load=lambda: middle))
+    again = later[len(later) // 2]
+    assert ends(rig.run(workers=1, keeper=NOBODY._replace(load=lambda: again))) == whole
+
+
+class Broken(Exception):
+    """Stands for whatever ends a process."""
+
+
+def breaking_after(beats: int) -> Callable[[Callable[[], Saved]], None]:
+    count: Iterator[int] = iter(range(beats))
+
+    def beat(save: Callable[[], Saved]) -> None:
+        if next(count, None) is None:
+            raise Broken
+
+    return beat
+
+
+def test_a_run_that_breaks_off_leaves_nothing_running(rig):
+    with pytest.raises(Broken):
+        rig.run(keeper=NOBODY._replace(beat=breaking_after(5)))
