@@ -1,0 +1,164 @@
+"""Checkpoints on disk: two of them in turns; damaged and foreign ones are named and passed over."""
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from idiolect.errors import Interrupted, UserMistake
+from idiolect.network.timeline import timeline
+from idiolect.recording import Cell
+from idiolect.runs import checkpoints as module
+from idiolect.runs.checkpoints import Pace, checkpoints
+from idiolect.saving import Keeper, Saved
+
+ALWAYS = Pace(seconds=0, share=float("inf"))
+TABLE = timeline(client=[0, 1], offered=[0.0, 0.0], arrived=[1.0, 2.0])
+
+
+def keeper(folder: Path, recipe: str = "a recipe", table: Any = TABLE, **options: Any) -> Keeper:
+    return checkpoints(folder, recipe, "fedavg", [Cell(None, table, 3)], **{"pace": ALWAYS, **options})
+
+
+def state(number: int) -> Saved:
+    tensors = {"x": np.full((2, 3), number, np.float32), "y": np.int32(number), "z": np.array([number], np.float64)}
+    return Saved(
+        {"number": number, "half": number / 2, "list": [1, "é"]}, {k: np.asarray(v) for k, v in tensors.items()}
+    )
+
+
+def keep(folder: Path, *numbers: int) -> list[Path]:
+    """The files after these states were saved, the latest last."""
+    mine = keeper(folder)
+    for number in numbers:
+        mine.beat(lambda number=number: state(number))
+    return sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+
+
+def found(folder: Path, **options: Any) -> tuple[int | None, list[str]]:
+    notices: list[str] = []
+    saved = keeper(folder, notice=notices.append, **options).load()
+    return (None if saved is None else saved.facts["number"]), notices
+
+
+def test_what_was_saved_comes_back_to_the_last_bit(tmp_path):
+    keep(tmp_path, 7)
+    saved = keeper(tmp_path).load()
+    assert saved.facts == state(7).facts
+    for name, leaf in state(7).tensors.items():
+        assert (saved.tensors[name].dtype, saved.tensors[name].shape) == (leaf.dtype, leaf.shape)
+        assert saved.tensors[name].tobytes() == leaf.tobytes()
+
+
+def test_the_last_two_are_kept_and_the_later_one_counts(tmp_path):
+    assert len(keep(tmp_path, 1, 2, 3)) == 2
+    assert found(tmp_path) == (3, [])
+
+
+def test_going_on_writes_over_the_older_one(tmp_path):
+    keep(tmp_path, 1, 2)
+    mine = keeper(tmp_path)
+    mine.load()
+    mine.beat(lambda: state(3))
+    assert found(tmp_path) == (3, [])
+    for file in tmp_path.iterdir():
+        if b'"number": 3' in file.read_bytes().replace(b"\\", b""):
+            file.unlink()
+    assert found(tmp_path) == (2, [])
+
+
+def test_nothing_is_left_when_the_run_is_over(tmp_path):
+    keep(tmp_path, 1, 2)
+    keeper(tmp_path).clear()
+    assert list(tmp_path.iterdir()) == []
+    assert found(tmp_path) == (None, [])
+
+
+def test_a_truncated_one_is_named_and_the_one_before_is_used(tmp_path):
+    *_, latest = keep(tmp_path, 1, 2)
+    content = latest.read_bytes()
+    for length in (0, 1, 7, 8, 9, len(content) // 2, len(content) - 1):
+        latest.write_bytes(content[:length])
+        number, (notice,) = found(tmp_path)
+        assert number == 1
+        assert str(latest) in notice
+
+
+def test_no_flipped_bit_goes_unnoticed(tmp_path):
+    *_, latest = keep(tmp_path, 1, 2)
+    content = latest.read_bytes()
+    for place in range(0, len(content), 3):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        latest.write_bytes(damaged)
+        number, notices = found(tmp_path)
+        # The text of a header can say the same in other bytes; if so, it must say exactly the same.
+        assert (number, len(notices)) in ((1, 1), (2, 0)), place
+        if number == 2:
+            assert keeper(tmp_path).load().facts == state(2).facts
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"recipe": "another recipe"}, {"table": timeline(client=[0, 1], offered=[0.0, 0.0], arrived=[1.0, 2.5])}],
+)
+def test_one_of_another_recipe_or_timeline_is_named_and_not_used(tmp_path, other):
+    keep(tmp_path, 1)
+    number, (notice,) = found(tmp_path, **other)
+    assert number is None
+    assert "belongs to another recipe, timeline or version" in notice
+
+
+def test_if_both_are_lost_the_run_begins_anew_and_says_so(tmp_path):
+    for file in keep(tmp_path, 1, 2):
+        file.write_bytes(b"nothing")
+    number, notices = found(tmp_path)
+    assert (number, len(notices)) == (None, 2)
+
+
+def test_who_asks_to_stop_gets_a_checkpoint_and_the_run_ends(tmp_path):
+    mine = keeper(tmp_path, pace=Pace(seconds=1e9), stop=lambda: True)
+    with pytest.raises(Interrupted):
+        mine.beat(lambda: state(5))
+    assert found(tmp_path) == (5, [])
+
+
+@pytest.mark.parametrize(("seconds", "moments"), [(30.0, 10**9), (1e9, 100)])
+def test_saving_takes_its_share_of_the_time_and_no_more(tmp_path, monkeypatch, seconds, moments):
+    """A moment takes 0.1 s, and saving one second for the first 50 times, as if the disk were slow at first."""
+    now, saves = [0.0], []
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    mine = keeper(tmp_path, pace=Pace(seconds, moments, share=0.01))
+
+    def save() -> Saved:
+        cost = 1.0 if now[0] < 2000 else 0.01
+        now[0] += cost
+        saves.append(cost)
+        return state(1)
+
+    for _ in count():
+        now[0] += 0.1
+        mine.beat(save)
+        if now[0] > 4000:
+            break
+    assert sum(saves) <= 0.011 * now[0]
+    calm = [cost for cost in saves if cost == 0.01]
+    assert len(calm) == pytest.approx(2000 / min(seconds, moments * 0.1), rel=0.15), "as often as asked for, if cheap"
+
+
+def test_a_full_disk_is_one_sentence_and_the_last_good_state_stays(tmp_path, monkeypatch):
+    keep(tmp_path, 1)
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    mine = keeper(tmp_path)
+    mine.load()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserMistake, match="cannot be written: No space left on device"):
+        mine.beat(lambda: state(2))
+    assert found(tmp_path) == (1, [])
+    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,191 @@
+"""Real processes and real signals: killed, asked to stop, started twice, and on a full disk."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+seeds = [0, 1]
+horizon = {horizon}
+
+[training]
+step_size = 0.02
+batch_size = 4
+
+[evaluation]
+points = 4
+batch_size = 4
+"""
+QUADRATICS = '[problem]\nname = "quadratics"\nclients = 6\n'
+SERVER = '[[algorithms]]\nname = "fedbuff"\n\n[[algorithms]]\nname = "scaffold"\n'
+PEERS = '[[algorithms]]\nname = "pars_push"\nobjective = { step_size = 0.02 }\n'
+RECIPES = {
+    "both": HEAD.format(horizon=3000) + QUADRATICS + SERVER + PEERS,
+    "server": HEAD.format(horizon=8000) + QUADRATICS + SERVER,
+    "peers": HEAD.format(horizon=200_000) + QUADRATICS + PEERS,
+    "qupel": HEAD.format(horizon=3000)
+    + '[problem]\nname = "digits"\nclients = 6\n[[algorithms]]\nname = "qupel"\nobjective = { bits = 2, keep = [] }\n',
+    "memrl": HEAD.format(horizon=2000)
+    + '[problem]\nname = "navigation"\n[[algorithms]]\nname = "pfedme"\nobjective = { lambda = 0.1, iterations = 5 }\n',
+}
+PROGRAM = "import sys; from idiolect.cli import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Processes that compile once for all of them."""
+    compiled = tmp_path_factory.mktemp("compiled")
+    settings = {"JAX_COMPILATION_CACHE_DIR": str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    return {**os.environ, **settings, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+
+
+@contextmanager
+def started(environment: dict[str, str], *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments), "--checkpoint-every", "0.05"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def finished(environment: dict[str, str], *arguments: object) -> None:
+    with started(environment, *arguments) as process:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """All that a run leaves, but for the clock's part of it."""
+    files = [*(folder / "params").iterdir(), *(folder / "timelines").iterdir(), folder / "metrics.jsonl"]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "clients.csv"]}
+
+
+def under_way(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until something of a cell is saved."""
+    while process.poll() is None and not list(folder.glob("checkpoints/*.safetensors")):
+        time.sleep(0.02)
+    assert process.poll() is None, f"it was over before anything could be done to it: {process.communicate()}"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A run that nobody disturbed, beside its recipe."""
+    return undisturbed(tmp_path_factory.mktemp("whole"), environment, "both")
+
+
+def undisturbed(place: Path, environment: dict[str, str], kind: str) -> Path:
+    (place / "recipe.toml").write_text(RECIPES[kind])
+    finished(environment, "run", place / "recipe.toml", "--out", place / "run")
+    return place
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing(whole, tmp_path, environment, number):
+    out = tmp_path / "run"
+    with started(environment, "run", whole / "recipe.toml", "--out", out) as process:
+        under_way(out, process)
+        process.send_signal(number)
+        _, errors = process.communicate()
+    assert process.returncode == 128 + number
+    assert f"go on with: idiolect resume {out}" in errors
+    assert "Traceback" not in errors
+    finished(environment, "resume", out)
+    assert results(out) == results(whole / "run")
+    assert not list((out / "checkpoints").iterdir())
+
+
+def kill_until_finished(place: Path, environment: dict[str, str], out: Path, rng: random.Random, at_least: int) -> None:
+    """Kill -9 at random moments after the start of work; then let it finish."""
+    kills, command = 0, ("run", place / "recipe.toml", "--out", out)
+    while kills < at_least:
+        with started(environment, *command) as process:
+            under_way(out, process) if kills % 3 else time.sleep(rng.uniform(0, 3))  # some die before they begin
+            time.sleep(rng.uniform(0, 1.5))
+            if process.poll() is not None:
+                break
+            process.kill()
+            kills += 1
+        command = ("resume", out) if (out / "recipe.toml").is_file() else command
+    finished(environment, *command)
+    assert kills, "the run was over before anything could be done to it"
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(whole, tmp_path, environment):
+    kill_until_finished(whole, environment, tmp_path / "run", random.Random(0), at_least=3)
+    assert results(tmp_path / "run") == results(whole / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["server", "peers", "qupel", "memrl"])
+def test_a_run_killed_again_and_again_goes_on_to_the_same_bytes(kind, tmp_path, environment):
+    place = undisturbed(tmp_path, environment, kind)
+    rng = random.Random(kind)
+    for trial in range(3):
+        kill_until_finished(place, environment, tmp_path / f"run{trial}", rng, at_least=8)
+        assert results(tmp_path / f"run{trial}") == results(place / "run")
+
+
+def test_a_second_process_in_the_same_folder_is_refused_and_disturbs_nothing(whole, tmp_path, environment):
+    out = tmp_path / "run"
+    with started(environment, "run", whole / "recipe.toml", "--out", out) as first:
+        under_way(out, first)
+        with started(environment, "resume", out) as second:
+            _, errors = second.communicate()
+            assert second.returncode == 2
+            assert f"{out} is in use" in errors
+            assert len(errors.splitlines()) == 1
+        first.communicate()
+        assert first.returncode == 0
+    assert results(out) == results(whole / "run")
+
+
+def test_a_run_folder_can_be_moved_while_it_is_unfinished(whole, tmp_path, environment):
+    with started(environment, "run", whole / "recipe.toml", "--out", tmp_path / "here") as process:
+        under_way(tmp_path / "here", process)
+        process.kill()
+        process.communicate()
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    finished(environment, "resume", tmp_path / "there")
+    assert results(tmp_path / "there") == results(whole / "run")
+
+
+TINY_DISK = """
+mount -t tmpfs -o size=640k none "$1" || exit 77
+head -c 560k /dev/zero > "$1/ballast"
+shift_to="$2"; place="$1"; shift 2
+"$@"; code=$?
+ls "$place/run/recipe.toml" > /dev/null || exit 1
+mount -o remount,size=64m "$place"
+cp -r "$place/run" "$shift_to"
+exit $code
+"""
+
+
+def test_a_full_disk_stops_the_run_with_a_sentence_and_it_goes_on_when_there_is_room(whole, tmp_path, environment):
+    """On a file system of 640 kB, most of which is taken."""
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare to make a small file system with")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    run = [sys.executable, "-c", PROGRAM, "run", str(whole / "recipe.toml"), "--out", str(disk / "run")]
+    shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", TINY_DISK, "sh"]
+    command = [*shell, str(disk), str(tmp_path / "rescued"), *run, "--checkpoint-every", "0.05"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode in (1, 77):
+        pytest.skip(f"no small file system can be mounted here: {done.stderr}")
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    finished(environment, "resume", tmp_path / "rescued")
+    assert results(tmp_path / "rescued") == results(whole / "run")
