@@ -44,13 +44,13 @@ def _parser() -> argparse.ArgumentParser:
     seeds.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
-    run.add_argument("--checkpoint-every", type=float, metavar="SECONDS", default=30.0, help="default: 30")
+    _add_survival(run)
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
     resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed")
     resume.set_defaults(command=_resume)
     resume.add_argument("out", type=Path, metavar="RUN", help="its folder")
     resume.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
-    resume.add_argument("--checkpoint-every", type=float, metavar="SECONDS", default=30.0, help="default: 30")
+    _add_survival(resume)
     export = commands.add_parser("export", help="write clients' models from a run folder, for devices")
     export.set_defaults(command=_export)
     export.add_argument("run", type=Path, help="a run folder")
@@ -78,6 +78,22 @@ def _parser() -> argparse.ArgumentParser:
     advise.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     advise.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     return parser
+
+
+def _add_survival(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--checkpoint-every", type=_positive, metavar="SECONDS", default=30.0, help="save the run so often; default: 30"
+    )
+    command.add_argument(
+        "--client-memory", type=_positive, metavar="GIB", default=2.0, help="what clients keep, beyond it on disk"
+    )
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"is {text}, but must be positive")
+    return value
 
 
 def _remember_compiled_programs() -> None:
@@ -153,6 +169,7 @@ def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
                     data_dir=options.data_dir,
                     progress=progress,
                     pace=Pace(seconds=options.checkpoint_every),
+                    memory=int(options.client_memory * 2**30),
                     stop=stopping.asked,
                     notice=_say,
                 )

@@ -12,6 +12,7 @@ from idiolect.catalog import serverless
 from idiolect.contracts import Algorithm, Peer, Problem
 from idiolect.engines import Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines.shelf import Room
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
 from idiolect.recipes import AlgorithmTable, Recipe
@@ -65,7 +66,7 @@ def run_together(
         progress(Progress(label, seed, now, records[-1].latest))
         keeper.beat(partial(_with_notes, records, save))
 
-    for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved):
+    for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room):
         for record, snapshot in zip(records, snapshots, strict=True):
             record.add(snapshot)
         progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
@@ -78,7 +79,13 @@ def _with_notes(records: list[Record], save: Callable[[], Saved]) -> Saved:
 
 
 def _snapshots(
-    prepared: Prepared, cells: Sequence[Cell], setting: Setting, workers: Workers, pulse: Pulse, saved: Saved | None
+    prepared: Prepared,
+    cells: Sequence[Cell],
+    setting: Setting,
+    workers: Workers,
+    pulse: Pulse,
+    saved: Saved | None,
+    room: Room,
 ) -> Iterator[list[Snapshot]]:
     """The pauses of all cells, from the engine that can run them."""
     program, times = prepared.program, setting.times
@@ -88,7 +95,9 @@ def _snapshots(
     else:
         ((clients, table, seed, _),) = cells
         assert isinstance(table, Timeline)
-        for snapshot in simulate(program, clients, table, workers, seed=seed, times=times, pulse=pulse, saved=saved):
+        for snapshot in simulate(
+            program, clients, table, workers, seed=seed, times=times, pulse=pulse, saved=saved, room=room
+        ):
             yield [snapshot]
 
 

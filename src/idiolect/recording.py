@@ -1,7 +1,7 @@
 """What is noted of one algorithm on one seed while it runs, and what it came to."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     clients: list[ClientScore]  # at the end
     table: Timeline | Rounds
     params: Params  # the server's model at the end; the agents' average where there is no server
-    personal: dict[int, PyTree]  # what stays on the clients at the end, where a protocol keeps anything
+    personal: Mapping[int, PyTree]  # what stays on the clients at the end, where a protocol keeps anything
     compressed: Callable[[int], Compressed]  # a client's own model, as its objective prescribes, with its levels
     sizes: dict[int, Size]  # of those models, for every client that was scored
     seconds: float
@@ -224,7 +224,7 @@ class Record:
         last, cell, prepared = self._last, self.cell, self._prepared
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
         sizes = {scored.client: self._size(scored.client) for scored in self._scored}
-        label, personal = prepared.program.algorithm.name, dict(last.personal)
+        label = prepared.program.algorithm.name
         scenes = self._scenes if prepared.scene is None else [*self._scenes, self._moment(last, prepared.scene)]
         return Outcome(
             label,
@@ -234,7 +234,7 @@ class Record:
             self._scored,
             cell.table,
             last.params,
-            personal,
+            last.personal,
             own,
             sizes,
             self._worked() / shared_by,

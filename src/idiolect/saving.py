@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import PyTree
+from idiolect.engines.shelf import Room
 from idiolect.errors import UserMistake
 
 
@@ -27,6 +28,7 @@ class Keeper(NamedTuple):
     load: Callable[[], Saved | None]
     beat: Callable[[Callable[[], Saved]], None]  # hears of every moment at which the run could be saved
     clear: Callable[[], None]  # the run is over
+    room: Room = Room()  # for what clients keep
 
 
 NOBODY = Keeper(lambda: None, lambda save: None, lambda: None)

@@ -11,6 +11,7 @@ import pytest
 from idiolect.building import Setting, build_algorithm, build_problem, build_timeline, watch
 from idiolect.engines import Workers
 from idiolect.engines.serverless import simulator as peers
+from idiolect.engines.shelf import Room
 from idiolect.experiment import run_together
 from idiolect.recipes import parse_recipe
 from idiolect.recording import Cell, Outcome, Prepared, prepare_cell
@@ -104,6 +105,10 @@ def test_a_run_that_went_on_can_be_saved_again_and_moved_to_other_cores(rig):
     rig.run(keeper=collecting(later)._replace(load=lambda: middle))
     again = later[len(later) // 2]
     assert ends(rig.run(workers=1, keeper=NOBODY._replace(load=lambda: again))) == whole
+
+
+def test_what_finds_no_room_in_memory_goes_to_disk_and_changes_nothing(rig, tmp_path):
+    assert ends(rig.run(keeper=NOBODY._replace(room=Room(0, tmp_path)))) == ends(rig.run())
 
 
 class Broken(Exception):

@@ -6,6 +6,7 @@ result, does not depend on how many run at once. `idiolect.engines.stepwise` is 
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
 from idiolect.engines.program import Program, Turn, check_finite, open_ledger, training_key
+from idiolect.engines.shelf import Room, Shelf
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
@@ -34,12 +36,14 @@ def simulate(
     times: Sequence[float],
     pulse: Pulse = lambda time, save: None,
     saved: Saved | None = None,
+    room: Room = Room(),
 ) -> Iterator[Snapshot]:
     """Run the program over the timeline and pause at each of the `times`.
 
-    `pulse` hears of every event, and can ask for what would have to be `saved` to go on after it.
+    `pulse` hears of every event, and can ask for what would have to be `saved` to go on after it. What clients keep
+    and have received lies in memory as far as there is `room`.
     """
-    fold, pauses, begin = _Fold(program, clients, table, workers, seed), sorted(times), 0
+    fold, pauses, begin = _Fold(program, clients, table, workers, seed, room), sorted(times), 0
     if saved is not None:
         fold.restore(saved)
         begin, pauses = saved.facts["events"], pauses[saved.facts["pauses"] :]
@@ -60,28 +64,34 @@ def simulate(
 class _Fold:
     """The state of a simulation: the server's, the clients', and the turns under way."""
 
-    def __init__(self, program: Program, clients: Clients, table: Timeline, workers: Workers, seed: int) -> None:
+    def __init__(
+        self, program: Program, clients: Clients, table: Timeline, workers: Workers, seed: int, room: Room
+    ) -> None:
         self._program, self._clients, self._table, self._workers = program, clients, table, workers
         protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server, self._key = protocol.server, training_key(seed)
         self._ledger = open_ledger(program, params, len(clients.participating))
-        self._personal: dict[int, PyTree] = {}
+        half = room._replace(bytes=room.bytes // 2)
+        self._personal, self._offers = Shelf(half), Shelf(half)  # of clients; of versions that some turn still needs
+        self._turns: dict[int, int] = {}  # those under way: which version they were offered
+        self._needed: Counter[int] = Counter()  # how many turns under way need a version
         self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
-        self._offers: dict[int, tuple[int, PyTree]] = {}  # of the turns under way: which version, and what it was
         self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
         self._running: dict[int, Future[Turn]] = {}
         self._version, self._updates, self._reported = 0, 0, 0
 
     def offer(self, turn: int) -> None:
         if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
-            self._under_way(turn, self._version, self._server.offer(self._ledger.server))
+            if self._version not in self._offers:
+                self._offers[self._version] = self._server.offer(self._ledger.server)
+            self._under_way(turn, self._version)
             self._start_some()
 
     def arrival(self, turn: int) -> None:
         while turn not in self._running:
             self._start_next()
         result = self._running.pop(turn).result()
-        del self._offers[turn]
+        self._forget(self._turns.pop(turn))
         self._start_some()
         if jax.tree.leaves(result.personal):
             self._personal[int(self._table.client[turn])] = result.personal
@@ -98,7 +108,7 @@ class _Fold:
         leaves = names_of("ledger", self._ledger._replace(totals={})) | names_of("totals", self._ledger.totals)
         for client, state in self._personal.items():
             leaves |= names_of(f"client{client}", state)
-        for version, offer in dict(self._offers.values()).items():
+        for version, offer in self._offers.items():
             leaves |= names_of(f"offer{version}", offer)
         facts = {
             "events": events,
@@ -108,7 +118,7 @@ class _Fold:
             "reported": self._reported,
             "totals": list(self._ledger.totals),
             "clients": list(self._personal),
-            "offers": {str(turn): version for turn, (version, _) in self._offers.items()},
+            "offers": {str(turn): version for turn, version in self._turns.items()},
         }
         return Saved(facts, as_tensors(leaves))
 
@@ -118,11 +128,13 @@ class _Fold:
         totals = fill("totals", dict.fromkeys(facts["totals"], 0.0), tensors)
         first = self._server.offer(ledger.server)
         self._ledger = fill("ledger", ledger, tensors)._replace(totals=totals)
-        self._personal = {k: fill(f"client{k}", self._program.work.init(first, k), tensors) for k in facts["clients"]}
+        for client in facts["clients"]:
+            self._personal[client] = fill(f"client{client}", self._program.work.init(first, client), tensors)
         self._version, self._updates, self._reported = facts["version"], facts["updates"], facts["reported"]
-        offers = {version: fill(f"offer{version}", first, tensors) for version in set(facts["offers"].values())}
+        for version in set(facts["offers"].values()):
+            self._offers[version] = fill(f"offer{version}", first, tensors)
         for turn, version in facts["offers"].items():
-            self._under_way(int(turn), version, offers[version])
+            self._under_way(int(turn), version)
         self._start_some()
 
     def snapshot(self, time: float) -> Snapshot:
@@ -130,7 +142,7 @@ class _Fold:
         count, self._reported = self._updates - self._reported, self._updates
         means = {name: float(total) / count for name, total in self._ledger.totals.items()}
         self._ledger = self._ledger._replace(totals={})
-        work, personal, offer = self._program.work, dict(self._personal), self._server.offer(self._ledger.server)
+        work, personal, offer = self._program.work, self._personal.seen_now(), self._server.offer(self._ledger.server)
 
         def state(client: int) -> PyTree:
             return personal[client] if client in personal else work.init(offer, client)
@@ -143,9 +155,14 @@ class _Fold:
 
         return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, own, means)
 
-    def _under_way(self, turn: int, version: int, offer: PyTree) -> None:
-        self._offers[turn] = (version, offer)
+    def _under_way(self, turn: int, version: int) -> None:
+        self._turns[turn], self._needed[version] = version, self._needed[version] + 1
         heapq.heappush(self._waiting, (self._table.arrived[turn], turn))
+
+    def _forget(self, version: int) -> None:
+        self._needed[version] -= 1
+        if not self._needed[version]:
+            del self._offers[version], self._needed[version]
 
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:
@@ -153,7 +170,7 @@ class _Fold:
 
     def _start_next(self) -> None:
         _, turn = heapq.heappop(self._waiting)
-        client, (_, offer) = int(self._table.client[turn]), self._offers[turn]
+        client, offer = int(self._table.client[turn]), self._offers[self._turns[turn]]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
         args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
         self._running[turn] = self._workers.submit(self._program.turn, *args)

@@ -18,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from idiolect.engines.shelf import Room
 from idiolect.errors import Interrupted
 from idiolect.export.reader import digest
 from idiolect.files import write_atomically
@@ -46,12 +47,14 @@ def checkpoints(
     cells: Sequence[Cell],
     *,
     pace: Pace = Pace(),
+    memory: int = Room().bytes,
     stop: Callable[[], bool] = lambda: False,
     notice: Callable[[str], None] = lambda sentence: None,
 ) -> Keeper:
     """A keeper in this folder for cells that run side by side; `recipe` is the recipe as it was written.
 
-    If `stop` says so, the run is saved and `Interrupted`. `notice` hears of checkpoints that cannot be used.
+    If `stop` says so, the run is saved and `Interrupted`. `notice` hears of checkpoints that cannot be used. What
+    clients keep goes to this folder as well, beyond so many bytes of `memory`.
     """
     name, whose = f"{label}-seed{cells[0].seed}", _owner(recipe, label, cells)
     files = [folder / f"{name}.{turn}.safetensors" for turn in "ab"]
@@ -82,7 +85,7 @@ def checkpoints(
         for file in files:
             file.unlink(missing_ok=True)
 
-    return Keeper(load, beat, clear)
+    return Keeper(load, beat, clear, Room(memory, folder))
 
 
 class _Clock:

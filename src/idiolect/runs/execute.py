@@ -7,6 +7,7 @@ from typing import Any
 
 from idiolect.building import check
 from idiolect.engines import Workers
+from idiolect.engines.shelf import Room
 from idiolect.experiment import Progress, run_cells
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.references import reference_record
@@ -23,19 +24,19 @@ def run_recipe(
     data_dir: Path | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
     pace: Pace = Pace(),
+    memory: int = Room().bytes,
     stop: Callable[[], bool] = lambda: False,
     notice: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, Any]:
     """Run what is missing in `out`, write its tables and pictures, and return the summary.
 
-    The run is saved at the given pace, and when `stop` says so, which then raises `Interrupted`. `notice` hears what a
-    user may want to know.
+    The run is saved at the given pace, and when `stop` says so, which then raises `Interrupted`. What clients keep goes
+    to disk beyond so many bytes of `memory`. `notice` hears what a user may want to know.
     """
     advice = check(recipe, data_dir)
     folder = RunFolder(out, recipe)
-    keepers = partial(
-        checkpoints, folder.path / "checkpoints", write_recipe(recipe), pace=pace, stop=stop, notice=notice
-    )
+    keep = partial(checkpoints, folder.path / "checkpoints", write_recipe(recipe))
+    keepers = partial(keep, pace=pace, memory=memory, stop=stop, notice=notice)
     with folder.locked(), Workers() as workers:
         _add_references(folder, recipe, data_dir)
         for outcome in run_cells(

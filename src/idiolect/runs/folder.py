@@ -157,6 +157,6 @@ def _column(budget: str) -> str:
 
 def _tensors(outcome: Outcome) -> bytes:
     tensors = names_of("server", outcome.params)
-    for client, state in sorted(outcome.personal.items()):
+    for client, state in outcome.personal.items():
         tensors |= names_of(f"client{client}", state)
     return save(as_tensors(tensors))
