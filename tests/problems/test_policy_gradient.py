@@ -178,6 +178,26 @@ def test_the_same_key_means_the_same_numbers_and_another_key_others():
     assert not np.array_equal(gradient(KEY), gradient(jax.random.key(4)))
 
 
+@pytest.mark.parametrize("baseline", ["none", "others"])
+def test_the_gradient_as_printed_is_the_derivative_of_what_is_differentiated_twice(baseline):
+    oracle = policy_oracle(GRID, TABLE, jnp.array(GOAL), 16, DISCOUNT, baseline)
+    expected = jax.jit(jax.value_and_grad(oracle.value))(POINT, KEY)
+    for found, wanted in zip(jax.jit(oracle.gradient)(POINT, KEY), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_a_table_reads_a_cell_by_its_number_as_by_the_vector_with_a_one():
+    grid = grid_navigation(size=SIZE, horizon=HORIZON, reward="nearness", seen="number")
+    paths = [
+        jax.jit(jax.vmap(lambda key, w=world: rollout(w, TABLE, jnp.array(GOAL), POINT, key)))(jax.random.split(KEY, 9))
+        for world in (GRID, grid)
+    ]
+    np.testing.assert_array_equal(paths[0].observations.argmax(-1), paths[1].observations)
+    np.testing.assert_array_equal(paths[0].actions, paths[1].actions)
+    for cell, action in product(range(4), range(4)):
+        assert TABLE.log_prob(POINT, jnp.eye(4)[cell], action) == TABLE.log_prob(POINT, jnp.int32(cell), action)
+
+
 def test_maml_works_on_a_policy_unchanged():
     oracle, alpha = policy_oracle(GRID, TABLE, jnp.array(GOAL), 20000, DISCOUNT, "others"), 4.0
     step = POINT - alpha * jax.grad(cost)(POINT)

@@ -32,6 +32,7 @@ from idiolect.errors import UserMistake
 Task: TypeAlias = jax.Array  # the goal's place
 State: TypeAlias = PyTree
 Reward: TypeAlias = Literal["arrival", "nearness"]
+Seen: TypeAlias = Literal["vector", "number"]
 
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]], np.int32)  # on the grid: west, east, south, north
 
@@ -41,7 +42,7 @@ class Environment(NamedTuple):
 
     reset: Callable[[Task, Key], State]
     step: Callable[[Task, State, jax.Array, Key], tuple[State, Scalar]]  # (task, state, action, key) -> state, reward
-    observe: Callable[[Task, State], jax.Array]  # what the policy sees: a vector of `features` numbers
+    observe: Callable[[Task, State], jax.Array]  # what the policy sees: `features` numbers, or one of so many
     best_rewards: Callable[[Task, State], jax.Array]  # from this state on, step by step: nobody can do better
     check: Callable[[np.ndarray], None]  # refuses a task whose goal cannot be reached from everywhere
     horizon: int
@@ -51,11 +52,16 @@ class Environment(NamedTuple):
 
 
 def grid_navigation(
-    *, size: Annotated[int, Ge(2)] = 5, horizon: Annotated[int, Ge(1)] = 16, reward: Reward = "arrival"
+    *,
+    size: Annotated[int, Ge(2)] = 5,
+    horizon: Annotated[int, Ge(1)] = 16,
+    reward: Reward = "arrival",
+    seen: Seen = "vector",
 ) -> Environment:
     """A walk in four directions on a `size` x `size` grid with walls around it, from any cell but the goal's.
 
-    A policy sees its cell as a vector with a single 1, so that a linear policy is a table.
+    A policy sees its cell as a vector with a single 1, so that a linear policy is a table, or as the number of the
+    place where the 1 would be, which is all that a table needs and much less to compute with.
     """
     _check_at_least("size", size, 2)
     _check_at_least("horizon", horizon, 1)
@@ -75,7 +81,8 @@ def grid_navigation(
         return moved, rewarded(distance(task, moved))
 
     def observe(task: Task, state: State) -> jax.Array:
-        return jax.nn.one_hot(state[0] * size + state[1], size * size)
+        cell = state[0] * size + state[1]
+        return cell if seen == "number" else jax.nn.one_hot(cell, size * size)
 
     def best_rewards(task: Task, state: State) -> jax.Array:
         return rewarded(jnp.maximum(distance(task, state) - jnp.arange(1, horizon + 1), 0))

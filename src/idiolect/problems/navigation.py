@@ -44,7 +44,9 @@ def navigation(
     Goals are drawn without repetition unless `goals` has them. `policy`: a table of preferences, or a network with
     `hidden` layers. Everyone is scored on `episodes` episodes.
     """
-    environment = environments.grid_navigation(size=size, horizon=horizon, reward=reward)
+    environment = environments.grid_navigation(
+        size=size, horizon=horizon, reward=reward, seen="number" if policy == "table" else "vector"
+    )
     rng = np.random.default_rng(seed)
     if goals is None:
         if clients > size * size:

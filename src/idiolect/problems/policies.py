@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idiolect.contracts import Key, Params, Scalar
+from idiolect.contracts import Key, Params, PyTree, Scalar
 from idiolect.problems.models import Model, mlp
 
 
@@ -17,17 +17,31 @@ class Policy(NamedTuple):
     """pi(a | s; w) for a single observation; what it is a policy for must have actions of the same kind."""
 
     init: Callable[[Key], Params]
-    sample: Callable[[Params, jax.Array, Key], jax.Array]  # (params, observation, key) -> action
+    sample: Callable[[Params, jax.Array, PyTree], jax.Array]  # (params, observation, a step's noise) -> action
     log_prob: Callable[[Params, jax.Array, jax.Array], Scalar]  # (params, observation, action)
+    noise: Callable[[Key, int], PyTree] = jax.random.split  # what so many steps draw their actions from: a key each
 
 
 def tabular_policy(cells: int, actions: int) -> Policy:
-    """A softmax over one preference per cell and action; the observation is a vector with a single 1."""
+    """A softmax over one preference per cell and action; the observation is a cell's number, or a 1 in its place.
+
+    An action takes one uniform number, drawn together with those of all other steps.
+    """
+
+    def cell(observation: jax.Array) -> jax.Array:
+        return observation if observation.ndim == 0 else observation.argmax()
 
     def init(key: Key) -> Params:
         return jnp.zeros((cells, actions))
 
-    return _softmax(init, lambda params, observation: observation @ params)
+    def sample(params: Params, observation: jax.Array, uniform: jax.Array) -> jax.Array:
+        bounds = jnp.cumsum(jax.nn.softmax(params), axis=1)[:, :-1]  # of the whole table: once for all trajectories
+        return (uniform >= bounds[cell(observation)]).sum(dtype=jnp.int32)
+
+    def log_prob(params: Params, observation: jax.Array, action: jax.Array) -> Scalar:
+        return jax.nn.log_softmax(params)[cell(observation), action]
+
+    return Policy(init, sample, log_prob, lambda key, steps: jax.random.uniform(key, (steps,)))
 
 
 def softmax_policy(features: int, actions: int, hidden: Sequence[int] = (32,)) -> Policy:

@@ -23,7 +23,8 @@ trajectories come from the policy: it has the terms with Hessians of log pi and 
 So the function differentiated is DiCE's, sum_l gamma^l r^l [P_l], where [P_l] is 1 with the derivatives of the
 probability of the first l + 1 actions over itself. Its value is the return, its gradient is g_i, term by term, and its
 Hessian has the mean of the Hessian of J_i. The baseline subtracts b_h ([P_h] - [P_{h-1}]): nothing from the value,
-b_h grad log pi(a^h) from the gradient, and terms of mean zero from the Hessian.
+b_h grad log pi(a^h) from the gradient, and terms of mean zero from the Hessian. `gradient` is g_i as printed, which is
+the same and takes less time.
 
 Deviations: the paper has no baseline, and neither has `baseline="none"`; `others` takes for b_h what the other
 trajectories of the batch earned from step h on, on average, which does not depend on the trajectory and so leaves all
@@ -41,7 +42,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from idiolect.contracts import Key, Oracle, Params, Scalar
+from idiolect.contracts import Key, Oracle, Params, PyTree, Scalar
 from idiolect.errors import UserMistake
 from idiolect.problems.environments import Environment, State, Task
 from idiolect.problems.policies import Policy
@@ -60,15 +61,17 @@ class Trajectory(NamedTuple):
 def rollout(environment: Environment, policy: Policy, task: Task, params: Params, key: Key) -> Trajectory:
     """One episode of the policy in the environment."""
     begin, rest = jax.random.split(key)
+    acting, moving = jax.random.split(rest)
 
-    def step(state: State, keys: jax.Array) -> tuple[State, Trajectory]:
+    def step(state: State, chance: tuple[PyTree, Key]) -> tuple[State, Trajectory]:
+        noise, key = chance
         observation = environment.observe(task, state)
-        action = policy.sample(params, observation, keys[0])
-        state, reward = environment.step(task, state, action, keys[1])
+        action = policy.sample(params, observation, noise)
+        state, reward = environment.step(task, state, action, key)
         return state, Trajectory(observation, action, reward)
 
-    keys = jax.random.split(rest, (environment.horizon, 2))
-    return jax.lax.scan(step, environment.reset(task, begin), keys)[1]
+    chances = policy.noise(acting, environment.horizon), jax.random.split(moving, environment.horizon)
+    return jax.lax.scan(step, environment.reset(task, begin), chances)[1]
 
 
 def start(environment: Environment, task: Task, key: Key) -> State:
@@ -100,29 +103,42 @@ def policy_oracle(
     if not 0 <= discount <= 1:
         raise UserMistake(f"problem.discount is {discount:g}, but must lie in [0, 1]")
 
-    def surrogate(params: Params, key: Key) -> Scalar:
+    def act(params: Params, key: Key) -> tuple[Trajectory, jax.Array]:
+        """D episodes, with gamma^h r^h for rewards, and what each could expect to earn from step h on: b_h."""
         # The policy that acts is held fixed: how its choices depend on it is the business of the log-probabilities.
         acting = jax.lax.stop_gradient(params)
         keys = jax.random.split(key, trajectories)
-        seen, done, earned = jax.vmap(partial(rollout, environment, policy, task, acting))(keys)
-        log_probs = jax.vmap(jax.vmap(partial(policy.log_prob, params)))(seen, done)
-        likelihood = _one_with_derivatives(jnp.cumsum(log_probs, axis=1))  # [P_h], of all actions up to h
-        rewards = discounted(earned, discount)
-        returns = (likelihood * rewards).sum(1)
-        if baseline == "others":
-            to_go = jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]  # R_i^h
-            expected = (to_go.sum(0) - to_go) / (trajectories - 1)
-            before = jnp.concatenate([jnp.ones_like(likelihood[:, :1]), likelihood[:, :-1]], axis=1)
-            returns = returns - (expected * (likelihood - before)).sum(1)
-        return -returns.mean()
+        paths = jax.vmap(partial(rollout, environment, policy, task, acting))(keys)
+        paths = paths._replace(rewards=discounted(paths.rewards, discount))
+        if baseline == "none":
+            return paths, jnp.zeros_like(paths.rewards)
+        to_go = _to_go(paths.rewards)
+        return paths, (to_go.sum(0) - to_go) / (trajectories - 1)
 
-    return Oracle(
-        value=surrogate,
-        gradient=jax.value_and_grad(surrogate),
-        hessian_product=lambda params, vector, key: jax.jvp(
-            lambda w: jax.grad(surrogate)(w, key), (params,), (vector,)
-        )[1],
-    )
+    def log_probs(params: Params, paths: Trajectory) -> jax.Array:
+        return jax.vmap(jax.vmap(partial(policy.log_prob, params)))(paths.observations, paths.actions)
+
+    def value(params: Params, key: Key) -> Scalar:
+        paths, expected = act(params, key)
+        likelihood = _one_with_derivatives(jnp.cumsum(log_probs(params, paths), axis=1))  # [P_h], of actions up to h
+        before = jnp.concatenate([jnp.ones_like(likelihood[:, :1]), likelihood[:, :-1]], axis=1)
+        return -(likelihood * paths.rewards - expected * (likelihood - before)).sum(1).mean()
+
+    def gradient(params: Params, key: Key) -> tuple[Scalar, Params]:
+        paths, expected = act(params, key)
+        advantages = _to_go(paths.rewards) - expected
+        grads = jax.grad(lambda w: -(log_probs(w, paths) * advantages).sum(1).mean())(params)  # -g_i, as printed
+        return -paths.rewards.sum(1).mean(), grads
+
+    def hessian_product(params: Params, vector: Params, key: Key) -> Params:
+        return jax.jvp(lambda w: jax.grad(value)(w, key), (params,), (vector,))[1]
+
+    return Oracle(value, gradient, hessian_product)
+
+
+def _to_go(rewards: jax.Array) -> jax.Array:
+    """R_i^h, the sum of what is earned from step h on."""
+    return jnp.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]
 
 
 def _one_with_derivatives(log_prob: jax.Array) -> jax.Array:
