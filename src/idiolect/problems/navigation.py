@@ -91,25 +91,55 @@ def point_navigation(
 
 def best_scores(environment: Environment, split: Split, discount: float) -> np.ndarray:
     """The best score any policy could have on each client's rows of a split: the shortest way from every start."""
+    best_rewards = environment.best_rewards
+    if best_rewards is None:
+        raise UserMistake("the best score is not known here, since the environment does not tell its best rewards")
 
     def best(row: Batch) -> Scalar:
         state = start(environment, row["goal"], _episode_key(row))
-        return discounted(environment.best_rewards(row["goal"], state), discount).sum()
+        return discounted(best_rewards(row["goal"], state), discount).sum()
 
     scores = np.asarray(jax.jit(jax.vmap(best))(split.rows))
     ranges = zip(split.starts, split.sizes, strict=True)
     return np.array([scores[begin : begin + size].mean() for begin, size in ranges])
 
 
+def acting_problem(
+    name: str,
+    environment: Environment,
+    policy: Policy,
+    tasks: np.ndarray,
+    *,
+    discount: float = 0.99,
+    baseline: Baseline = "others",
+    episodes: int = 100,
+    unseen: float = 0.0,
+    metric: str = "reward",
+    seed: int = 0,
+) -> Problem:
+    """Clients with a task each, one row of `tasks`, in any environment; their score is what they earn, undiscounted."""
+    for task in tasks:
+        environment.check(task)
+    clients = _clients(tasks, episodes, unseen, np.random.default_rng(seed))
+    found = _problem(name, environment, policy, clients, discount, baseline, scored=1.0)
+    return found._replace(metric=found.metric._replace(name=metric))
+
+
 def _problem(
-    name: str, environment: Environment, policy: Policy, clients: Clients, discount: float, baseline: Baseline
+    name: str,
+    environment: Environment,
+    policy: Policy,
+    clients: Clients,
+    discount: float,
+    baseline: Baseline,
+    scored: float | None = None,
 ) -> Problem:
     def oracle(shard: Shard, batch_size: int) -> Oracle:
         return policy_oracle(environment, policy, shard.rows["goal"][shard.start], batch_size, discount, baseline)
 
     def earned(params: Params, row: Batch) -> Scalar:
         path = rollout(environment, policy, row["goal"], params, _episode_key(row))
-        return discounted(path.rewards, discount).sum()
+        return discounted(path.rewards, discount if scored is None else scored).sum()
 
     def score(params: Params, batch: Batch) -> Scalar:
         return jax.vmap(earned, (None, 0))(params, batch).mean()
