@@ -158,10 +158,9 @@ def _check_size(example: np.ndarray, acts: Actions, horizon: int) -> None:
 def _play(world: "Env[Any, Any]", acts: Actions, sees: Observations, steps: int) -> np.ndarray:
     """What is seen and earned in the first steps of an episode with some fixed actions."""
     rng = np.random.default_rng(0)
-    seen, rows = world.reset(seed=0)[0], []
+    rows = [[*sees.encode(world.reset(seed=0)[0]), 0.0]]
     for _ in range(steps):
         drawn = rng.integers(acts.size) if acts.name == "discrete" else rng.uniform(-1, 1, acts.shape)
-        rows.append([*sees.encode(seen), 0.0])
         seen, reward, terminated, truncated, _ = world.step(acts.decode(np.asarray(drawn)))
         rows.append([*sees.encode(seen), float(reward)])
         if terminated or truncated:
