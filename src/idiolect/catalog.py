@@ -24,6 +24,7 @@ from idiolect.network.topology import (
 )
 from idiolect.options import Registry, checked, known, make
 from idiolect.problems import (
+    cartpole,
     linear_regression,
     logistic_regression,
     models,
@@ -75,6 +76,7 @@ SYNTHETIC: Registry = {
     "ranking": ranking,
     "navigation": navigation,
     "point_navigation": point_navigation,
+    "cartpole": cartpole,
 }
 
 

@@ -70,7 +70,7 @@ DRAW = jax.jit(jax.vmap(lambda goal, w, key: rollout(GRID, TABLE, goal, w, key),
 def policy_gradient(problem, task, theta, key):
     """The mean over the batch of g(tau) = sum_h grad log pi(a^h | s^h) sum_{l >= h} gamma^l r^l."""
     train = problem.clients.train
-    paths = DRAW(train.rows["goal"][train.starts[task]], np.float32(theta), jax.random.split(key, BATCH))
+    paths = DRAW(train.rows["task"][train.starts[task]], np.float32(theta), jax.random.split(key, BATCH))
     total = np.zeros_like(theta)
     for seen, actions, rewards in zip(*map(np.asarray, paths), strict=True):
         earned = rewards * GAMMA ** np.arange(HORIZON)
