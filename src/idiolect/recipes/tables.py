@@ -49,7 +49,8 @@ class ImageProblem(_Table):
 class Training(_Table):
     """`[training]`: how a client descends. An algorithm may have its own values for any of these.
 
-    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none.
+    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none; but a named algorithm
+    may have a number of its own (`memrl` takes 1).
     """
 
     local_steps: Count | None = None
