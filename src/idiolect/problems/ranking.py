@@ -24,12 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from idiolect.contracts import Batch, Metric, Params, Problem, Scalar
 from idiolect.errors import UserMistake
 from idiolect.problems.click_tables import read_clicks
-from idiolect.problems.clients import split_clients
+from idiolect.problems.clients import Shares, split_clients
 from idiolect.problems.scorers import Scorer, mlp_cnn_scorer, mlp_scorer
 from idiolect.problems.search_data import Crowd, Searches, draw_searches
 from idiolect.problems.supervised import supervised_problem, with_key
@@ -102,6 +102,7 @@ def ranking(
     suggestions: tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = SEMINAR.suggestions,
     candidates: Annotated[int, Ge(1)] = SEMINAR.candidates,
     dimension: Annotated[int, Ge(1)] = SEMINAR.dimension,
+    extremes: Annotated[float, Ge(0), Le(1)] = SEMINAR.extremes,
     personal: Annotated[float, Ge(0)] = SEMINAR.personal,
     noise: Annotated[float, Ge(0)] = SEMINAR.noise,
     table: str | None = None,
@@ -109,21 +110,25 @@ def ranking(
     hidden: tuple[Annotated[int, Gt(0)], ...] = (32, 16),
     loss: Literal["bce", "mse"] = "bce",
     balance: bool = True,
+    scale: Annotated[float, Gt(0)] = 1.0,
     metric: Literal["mrr", "top1"] = "mrr",
     unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
+    shares: Shares = Shares(),
     seed: int = 0,
 ) -> Problem:
     """Users who click one candidate of a list: a crowd drawn at random, or those in the file `table`.
 
     The options up to `noise` are the crowd's (`idiolect.problems.search_data`); a table takes its place
     (`idiolect.problems.click_tables`). `balance` lets a click count as much in the loss as all others of its list.
+    The loss is a mean over candidates, times `scale`: step sizes and lambda, as papers give them, belong to a scale.
     """
-    crowd = Crowd(clients, queries, suggestions, candidates, dimension, personal, noise)
+    crowd = Crowd(clients, queries, suggestions, candidates, dimension, extremes, personal, noise)
     data = draw_searches(crowd, seed=seed) if table is None else _from_table(table, crowd)
     scorer = MODELS[model](data[0]["features"].shape[-1], hidden)
     name, judge = METRICS[metric]
-    descended = with_key(over_queries(scorer, partial(LOSSES[loss], balance=balance)))
-    split = split_clients(data, unseen=unseen, rng=np.random.default_rng([seed, 1]))
+    mean_loss = over_queries(scorer, partial(LOSSES[loss], balance=balance))
+    descended = with_key(lambda params, batch: scale * mean_loss(params, batch))
+    split = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng([seed, 1]))
     return supervised_problem(
         "ranking", scorer.init, descended, Metric(name, over_queries(scorer, judge), higher_is_better=True), split
     )
