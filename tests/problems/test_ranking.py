@@ -18,7 +18,8 @@ from idiolect.learner import fine_tune
 from idiolect.options import make
 from idiolect.problems import ranking
 from idiolect.problems.forest import forest_scores
-from idiolect.problems.ranking import LOSSES, METRICS, MODELS, click_entropy, click_error, normalized_mrr, top1
+from idiolect.problems.rank_metrics import METRICS, normalized_mrr, top1
+from idiolect.problems.ranking import LOSSES, MODELS, click_entropy, click_error
 from idiolect.recipes.tables import parse_recipe, write_recipe
 
 PLACES = 5  # every list is padded to this length, so that each function is compiled once
@@ -209,7 +210,7 @@ def test_a_forest_beats_chance_pooled_and_alone():
         for name, judge in METRIC.items()
     }
     for pooled in (True, False):
-        scores = forest_scores(problem.clients, pooled=pooled, trees=20)
+        scores = forest_scores(problem.clients, problem.clients.test, pooled=pooled, trees=20)
         assert set(scores) == {"mrr", "top1"}
         for name, values in scores.items():
             assert values.shape == (6,)
