@@ -162,7 +162,8 @@ def _complete_problem(recipe: Recipe) -> ProblemTable:
     images, name = image_problem(recipe), recipe.problem.name
     if images is not None:
         return ProblemTable(**_plain(images))
-    return ProblemTable(name=name, **as_written(checked(catalog.SYNTHETIC, "problem", name, _options(recipe))))
+    options = checked(catalog.SYNTHETIC, "problem", name, _options(recipe))
+    return ProblemTable(name=name, **_plain(as_written(options)))
 
 
 def _complete(table: AlgorithmTable) -> AlgorithmTable:
