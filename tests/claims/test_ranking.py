@@ -1,7 +1,7 @@
 """Search ranking with the seminar's sizes, decided by the numbers of the recipe (`make slow`).
 
-What users get from PersA-FL is the shared model after ten steps on their own adaptation part; what they get from its
-rivals is the model as it is. That everyone gains by the same ten steps is told in docs/results.md, not claimed here.
+Rivals are taken as they are: the shared model of FedAvg and FedAsync, every user's own model for `local`. What they
+would gain by the same ten steps is told in docs/results.md, and no claim of anyone's.
 """
 
 import pytest
@@ -24,11 +24,8 @@ def scores(request, tmp_path_factory):
     return {label: entry["participating"] for label, entry in summary["algorithms"].items()}
 
 
-def test_personalized_asynchronous_learning_ranks_better_than_what_rivals_offer(scores):
+@pytest.mark.parametrize("column", ["own", "personalized"])
+def test_personalized_asynchronous_learning_ranks_better_than_what_its_rivals_offer(scores, column):
+    """By what PersA-FL itself prescribes, and after ten plain steps; the forest joins RIVALS here once a run has it."""
     best_rival = max(scores[label]["own"]["mean"] for label in RIVALS)
-    assert min(scores[label]["personalized"]["mean"] for label in OURS) > best_rival
-
-
-def test_the_moreau_envelope_s_own_adaptation_beats_the_shared_models(scores):
-    shared = max(scores[label]["own"]["mean"] for label in ("fedavg", "fedasync"))
-    assert min(scores[label]["own"]["mean"] for label in OURS) > shared
+    assert min(scores[label][column]["mean"] for label in OURS) > best_rival
