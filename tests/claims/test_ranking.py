@@ -1,8 +1,8 @@
 """Search ranking with the seminar's sizes, decided by the numbers of the recipe (`make slow`).
 
 Everyone is taken as they are: the shared model of FedAvg and FedAsync, every user's own model for `local`, a forest on
-everyone's rows and a forest for each user; and PersA-FL after what it prescribes. What the others would gain by the same
-ten steps is told in docs/results.md, and no claim of anyone's.
+everyone's rows and a forest for each user; and PersA-FL after what it prescribes. What the others would gain by the
+same ten steps is told in docs/results.md, and no claim of anyone's.
 """
 
 import pytest
