@@ -262,3 +262,18 @@ def test_a_timeline_in_a_folder_with_an_awkward_name_is_found(recipe, tmp_path, 
     folder.mkdir()
     path = write(folder, "client,offered,arrived\n0,0,3\n")
     assert main(["run", recipe, "--out", "out", "--timeline", path]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "needle"),
+    [
+        ("clients=1,goals=[[0,5]]", "problem.goals has [0, 5]"),
+        ("clients=1,goals=[[0,4]],horizon=7", "take a horizon of at least 8"),
+        ("horizon=-3", "problem.horizon is -3"),
+        ("clients=5,size=2", "a grid of size 2 has 4 cells"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_before_anything_is_written(recipe, elsewhere, capsys, options, needle):
+    problem = f'problem={{name="navigation",{options}}}'
+    assert_refused(capsys, ["run", recipe, "--out", "out", "--set", problem], needle)
+    assert not (elsewhere / "out").exists()

@@ -24,6 +24,7 @@ from idiolect.network.topology import (
 )
 from idiolect.options import Registry, checked, known, make
 from idiolect.problems import (
+    cartpole,
     linear_regression,
     logistic_regression,
     models,
@@ -75,6 +76,7 @@ SYNTHETIC: Registry = {
     "ranking": ranking,
     "navigation": navigation,
     "point_navigation": point_navigation,
+    "cartpole": cartpole,
 }
 
 
@@ -92,12 +94,13 @@ TOPOLOGIES: Registry = {
 
 
 class Cell(NamedTuple):
-    """Which objective, under which protocol, and who proposed it; and where its objective's defaults differ."""
+    """Which objective, under which protocol, and who proposed it; and where its defaults differ."""
 
     objective: str
     protocol: str
     source: str
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {}  # of the objective
+    local_steps: int | None = None
 
 
 ALGORITHMS = {
@@ -122,6 +125,9 @@ ALGORITHMS = {
     "proxquant": Cell("quantized", "local", "Bai et al. 2019", {"centers_step_size": 0.0}),
     "binary_relax": Cell("binary_relax", "local", "Yin et al. 2018"),
     "post_training": Cell("post_training", "local", "rounding after full-precision training"),
+    "memrl": Cell("moreau", "synchronous", "Toghani et al. 2023 (MEMRL), Algorithm 1", {"batches": "independent"}, 1),
+    "maml_rl": Cell("maml", "synchronous", "Finn et al. 2017", local_steps=1),
+    "multi_task": Cell("plain", "synchronous", "plain policy gradient on all tasks", local_steps=1),
 }
 
 
@@ -156,7 +162,7 @@ def algorithm(
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
     Unless told otherwise a client takes 10 local steps between a download and its upload, and 1 where agents exchange
-    messages without a server.
+    messages without a server or the named algorithm says so.
     """
     chosen = cell(name)
     options = objective_options(chosen, objective or {})
@@ -170,7 +176,8 @@ def algorithm(
         raise UserMistake(
             f"training.step_rule is '{step_rule.name}', but {name} has a server and knows constant steps only"
         )
-    local_steps = (1 if serverless else 10) if local_steps is None else local_steps
+    if local_steps is None:
+        local_steps = chosen.local_steps or (1 if serverless else 10)
     for field, value in (("local_steps", local_steps), ("step_size", step_size), ("batch_size", batch_size)):
         if not value > 0:
             raise UserMistake(f"training.{field} is {value}, but must be positive")

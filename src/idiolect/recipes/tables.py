@@ -49,7 +49,8 @@ class ImageProblem(_Table):
 class Training(_Table):
     """`[training]`: how a client descends. An algorithm may have its own values for any of these.
 
-    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none.
+    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none; but a named algorithm
+    may have a number of its own (`memrl` takes 1).
     """
 
     local_steps: Count | None = None
@@ -161,7 +162,8 @@ def _complete_problem(recipe: Recipe) -> ProblemTable:
     images, name = image_problem(recipe), recipe.problem.name
     if images is not None:
         return ProblemTable(**_plain(images))
-    return ProblemTable(name=name, **as_written(checked(catalog.SYNTHETIC, "problem", name, _options(recipe))))
+    options = checked(catalog.SYNTHETIC, "problem", name, _options(recipe))
+    return ProblemTable(name=name, **_plain(as_written(options)))
 
 
 def _complete(table: AlgorithmTable) -> AlgorithmTable:

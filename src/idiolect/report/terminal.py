@@ -66,7 +66,7 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console.print(table)
     for metric in next(iter(summary["algorithms"].values())).get("also", {}):
         console.print(_other_metric(summary, metric))
-    for line in [*remarks(summary), *group_lines(summary)]:
+    for line in [*remarks(summary), *group_lines(summary), *size_lines(summary)]:
         console.print(line)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
@@ -140,6 +140,16 @@ def group_lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"{name} ({len(group['clients'])} clients), personalized: {first} {start}")
         lines += [f"  {label} {_pm(entry)}, a gain of {_pm(entry['gain'])}" for label, entry in others]
     return lines
+
+
+def size_lines(summary: dict[str, Any]) -> list[str]:
+    """Who gains most: clients with few samples against clients with many."""
+    gains = summary.get("gains_by_size", {"algorithms": {}})
+    return [
+        f"{label}, personalized, over {gains['over']}: {_pm(gain['few'])} for the third of clients with the fewest "
+        f"samples, {_pm(gain['many'])} for the third with the most"
+        for label, gain in gains["algorithms"].items()
+    ]
 
 
 def remarks(summary: dict[str, Any]) -> list[str]:
