@@ -5,7 +5,7 @@ here join them.
 """
 
 from idiolect.contracts import Problem
-from idiolect.errors import Diverged, UserMistake
+from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.evaluation import Budget
 from idiolect.interface import learn, run
 from idiolect.network import Delay, Network, Timeline, timeline
@@ -19,6 +19,7 @@ __all__ = [
     "Diverged",
     "Network",
     "Problem",
+    "Refused",
     "Timeline",
     "UserMistake",
     "learn",

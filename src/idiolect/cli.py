@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from idiolect.errors import Diverged, UserMistake
+from idiolect.errors import Diverged, Refused, UserMistake
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.command(options)
         sys.stdout.flush()
         return code
-    except (UserMistake, Diverged) as problem:
+    except (UserMistake, Diverged, Refused) as problem:
         print(f"idiolect: {problem}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough

@@ -1,4 +1,4 @@
-"""The two ways a run can fail that are not bugs: a user's mistake, and a diverging client."""
+"""The ways a run can fail that are not bugs: a user's mistake, divergence, and a client that must not be trusted."""
 
 
 class UserMistake(ValueError):
@@ -7,3 +7,7 @@ class UserMistake(ValueError):
 
 class Diverged(ArithmeticError):
     """Training produced a number that is not finite; the message names the client, the step and the value."""
+
+
+class Refused(RuntimeError):
+    """A client sent what cannot be right, and the run was to stop then; the message names the client and the turn."""
