@@ -4,7 +4,8 @@ The pieces are in `idiolect.problems`, `idiolect.objectives`, `idiolect.protocol
 here join them.
 """
 
-from idiolect.contracts import Problem
+from idiolect.attacks import Attack
+from idiolect.contracts import Problem, Screening
 from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.evaluation import Budget
 from idiolect.interface import learn, run
@@ -14,12 +15,14 @@ from idiolect.problems.supervised import problem
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attack",
     "Budget",
     "Delay",
     "Diverged",
     "Network",
     "Problem",
     "Refused",
+    "Screening",
     "Timeline",
     "UserMistake",
     "learn",

@@ -271,3 +271,4 @@ class Algorithm(NamedTuple):
     batch_size: int
     step_rule: StepRule = StepRule()
     screening: Screening = Screening()  # where there is a server
+    attacked: bool = False  # some clients lie, so that to diverge is a result and not a mistake

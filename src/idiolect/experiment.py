@@ -11,6 +11,7 @@ from idiolect.building import Setting, build_algorithm, build_optimum, build_pro
 from idiolect.contracts import Algorithm, Peer, Problem
 from idiolect.engines import Program, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.errors import Diverged
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
 from idiolect.recipes import AlgorithmTable, Recipe
@@ -68,8 +69,13 @@ def _watch_server(
         progress(Progress(program.algorithm.name, seed, now, record.latest))
 
     started = time.perf_counter()
-    for snapshot in simulate(program, clients, table, workers, seed=seed, times=setting.times, tick=tick):
-        record.add(snapshot)
+    try:
+        for snapshot in simulate(program, clients, table, workers, seed=seed, times=setting.times, tick=tick):
+            record.add(snapshot)
+    except Diverged as reason:
+        if not program.algorithm.attacked or record.latest is None:
+            raise
+        record.end(str(reason))  # what an attack did is worth knowing
     record.seconds = time.perf_counter() - started
 
 

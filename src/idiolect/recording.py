@@ -1,6 +1,6 @@
 """What is noted of one algorithm on one seed while it runs, and what it came to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -57,6 +57,7 @@ class Outcome(NamedTuple):
     sizes: dict[int, Size]  # of those models, for every client that was scored
     seconds: float
     ended: str = ""  # why the run came to nothing before its time, if it did
+    refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
 
     def model(self, client: int) -> Params:
         """A client's own model: what it received or kept, adapted as its objective prescribes."""
@@ -119,6 +120,10 @@ class Record:
         reports = {**snapshot.reports, **self._distance(snapshot)}
         self._points.append(Point(snapshot.time, snapshot.updates, scores, reports, self._layers(snapshot)))
 
+    def end(self, why: str) -> None:
+        """The run has come to nothing; what was scored before stays."""
+        self._ended = why
+
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
         objective = self._prepared.program.algorithm.objective
@@ -162,6 +167,7 @@ class Record:
             sizes,
             self.seconds,
             self._ended and f"{self._ended}; last scored at time {last.time:g}",
+            last.refusals,
         )
 
 

@@ -100,20 +100,22 @@ def length(tree: PyTree) -> Scalar:
 
 def misfit(upload: Upload, expected: PyTree) -> str:
     """How an update differs from the tree of shapes and dtypes that a server expects; empty if it does not."""
-    if jax.tree.structure(upload.delta) != jax.tree.structure(expected):
-        return f"is a tree {jax.tree.structure(upload.delta)}, not {jax.tree.structure(expected)}"
+    found: Any = jax.tree.structure(upload.delta)
+    if found != jax.tree.structure(expected):
+        return f"is a tree {found}, not {jax.tree.structure(expected)}"
     for (path, wanted), leaf in zip(
         jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(upload.delta), strict=True
     ):
         if (np.shape(leaf), jnp.result_type(leaf)) != (wanted.shape, wanted.dtype):
-            name, found = jax.tree_util.keystr(path) or "array", jnp.result_type(leaf)
-            return f"has {found}{list(np.shape(leaf))} as its {name}, not {wanted.dtype}{list(wanted.shape)}"
+            name, kind = jax.tree_util.keystr(path) or "array", jnp.result_type(leaf)
+            return f"has {kind}{list(np.shape(leaf))} as its {name}, not {wanted.dtype}{list(wanted.shape)}"
     return "" if np.shape(upload.weight) == () else f"has a weight of shape {np.shape(upload.weight)}, not one number"
 
 
 def shapes_of(tree: PyTree) -> PyTree:
     """A tree's shapes and dtypes, for `misfit`."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), jnp.result_type(leaf)), tree)
+    shapes: PyTree = jax.eval_shape(lambda: tree)
+    return shapes
 
 
 def tally(watch: Watch) -> dict[int, dict[str, int]]:

@@ -1,7 +1,7 @@
 """An algorithm on a kind of problem, compiled: what an engine calls, whatever the data and the seed."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,9 @@ class Turn(NamedTuple):
 class Arrival(NamedTuple):
     """Which turn has come to its end, whose it was, and how old the model is that it began with."""
 
-    number: np.int32 | Scalar
-    client: np.int32 | Scalar
-    staleness: np.float32 | Scalar
+    number: Any  # a number, or the trace of one
+    client: Any
+    staleness: Any
 
 
 class Ledger(NamedTuple):

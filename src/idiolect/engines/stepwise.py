@@ -18,7 +18,7 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
     protocol, params = program.protocol, program.init(jax.random.key(seed))
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
     ledger = open_ledger(program, params, len(clients.participating), clients.total)
-    crowd = len(np.unique(table.client))
+    expected, crowd = shapes_of(protocol.server.offer(ledger.server)), len(np.unique(table.client))
     personal: dict[int, PyTree] = {}
     offers = {}
     for event in events(table):
@@ -30,7 +30,7 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
             before = personal[client] if client in personal else program.work.init(offer, client)
             result = program.turn(before, offer, shard, training_key(seed), number)
             arrival = Arrival(number, np.int32(client), age[event.turn])
-            ledger, personal[client] = take_in(program, ledger, before, result, arrival, shapes_of(offer))
+            ledger, personal[client] = take_in(program, ledger, before, result, arrival, expected)
             check_health(ledger, program, table, crowd)
         else:
             ledger = program.close(ledger)

@@ -108,6 +108,7 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
         "higher_is_better": outcome.metric.higher_is_better,
         "seconds": outcome.seconds,
         "ended": outcome.ended,
+        **({"refusals": {str(c): why for c, why in outcome.refusals.items()}} if outcome.refusals else {}),
         "points": [
             {
                 "time": point.time,
