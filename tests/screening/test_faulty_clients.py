@@ -39,16 +39,8 @@ def workers():
 def an_algorithm(name, attack=None, screening=Screening(), **protocol):
     if "buffered" in name:
         protocol.setdefault("size", 3)
-    return catalog.algorithm(
-        name,
-        PROBLEM,
-        protocol=protocol,
-        step_size=0.02,
-        local_steps=4,
-        batch_size=5,
-        attack=attack,
-        screening=screening,
-    )
+    training = {"step_size": 0.02, "local_steps": 4, "batch_size": 5}
+    return catalog.algorithm(name, PROBLEM, protocol=protocol, attack=attack, screening=screening, **training)
 
 
 @functools.cache
@@ -146,9 +138,8 @@ def test_policy_stop_names_the_client_the_turn_and_the_time(workers):
     program = nan_program("plain+asynchronous")
     program = program._replace(algorithm=program.algorithm._replace(screening=Screening("stop")))
     table = a_timeline(program)
-    first = min(
-        (t for t in range(table.turns) if table.client[t] == LIAR and table.delivered[t]), key=table.arrived.item
-    )
+    lies = np.flatnonzero((table.client == LIAR) & table.delivered)
+    first = lies[np.argmin(table.arrived[lies])]
     said = rf"client {LIAR} in turn {first}, .* virtual time {table.arrived[first]:.4g}, is not finite"
     with pytest.raises(Refused, match=said):
         run(program, table, workers)
@@ -159,10 +150,8 @@ def test_policy_stop_names_the_client_the_turn_and_the_time(workers):
 def test_if_most_clients_are_refused_it_is_the_algorithm_that_diverges(workers):
     program = prepare(PROBLEM, an_algorithm("plain+asynchronous", Attack([0, 1, 3], "nan")))
     table = a_timeline(program)
-    said = (
-        r"plain\+asynchronous diverged: client \d, local step 4 of 4 in turn \d+ at virtual time .* gave nan, and the "
-    )
-    with pytest.raises(Diverged, match=said + "last updates of 3 of 4 clients"):
+    said = r"plain\+asynchronous diverged: client \d, local step 4 of 4 in turn \d+ at virtual time .* gave nan, and "
+    with pytest.raises(Diverged, match=said + "the last updates of 3 of 4 clients"):
         run(program, table, workers)
     only = np.flatnonzero((table.client == 0) & table.delivered)[:1]
     with pytest.raises(Diverged, match="1 of 4 clients"):  # though few were heard, none could be used

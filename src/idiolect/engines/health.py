@@ -26,7 +26,7 @@ def check_health(ledger: Ledger, program: Program, table: Timeline, crowd: int, 
         gave = f"gave {value}" if verdict == NOT_FINITE else f"sent an update that is {_why(verdict)}"
         raise Diverged(
             f"{name} diverged: client {client}{where} in turn {number} at virtual time {time:.4g} {gave}, and the last "
-            f"updates of {out} of {crowd} clients could not be used; a smaller step size may help"
+            f"updates of {out} of {crowd} clients could not be used; {_hint(program)}"
         )
     if program.algorithm.screening.policy == "stop":
         raise Refused(
@@ -40,9 +40,13 @@ def check_model(ledger: Ledger, program: Program, time: float) -> None:
     leaves = jax.tree.leaves(program.protocol.server.read(ledger.server))
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in leaves):
         raise Diverged(
-            f"{program.algorithm.name} diverged: the server's model is not finite at virtual time {time:.4g}; a "
-            "smaller step size may help"
+            f"{program.algorithm.name} diverged: the server's model is not finite at virtual time {time:.4g}; "
+            f"{_hint(program)}"
         )
+
+
+def _hint(program: Program) -> str:
+    return "some of its clients lie" if program.algorithm.attacked else "a smaller step size may help"
 
 
 def _why(verdict: float) -> str:
