@@ -43,14 +43,15 @@ def begin(params: Params, clients: int) -> Watch:
 
 
 def screen(
-    watch: Watch, upload: Upload, client: Scalar, params: Params, rule: Screening
+    watch: Watch, upload: Upload, client: Scalar, params: Params, rule: Screening, *, sound: Scalar | bool = True
 ) -> tuple[Watch, Upload, Scalar]:
     """Look at an update for a model: what to remember, the update as it may be absorbed, and the verdict.
 
+    `sound` is whether the client itself met only finite numbers, where it tells.
     The verdict is FINE, CUT or the number of the reason for which the update must not be absorbed.
     """
     long, usual = length(upload.delta), typical(watch, params)
-    sound = jnp.isfinite(largest(upload.delta)) & jnp.isfinite(upload.weight) & (upload.weight >= 0)
+    sound &= jnp.isfinite(largest(upload.delta)) & jnp.isfinite(upload.weight) & (upload.weight >= 0)
     excessive = long > rule.too_large * usual
     cut = rule.policy == "clip"
     verdict = jnp.where(sound, jnp.where(excessive, CUT if cut else TOO_LARGE, FINE), NOT_FINITE)
@@ -103,12 +104,12 @@ def misfit(upload: Upload, expected: PyTree) -> str:
     found: Any = jax.tree.structure(upload.delta)
     if found != jax.tree.structure(expected):
         return f"is a tree {found}, not {jax.tree.structure(expected)}"
-    for (path, wanted), leaf in zip(
-        jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(upload.delta), strict=True
-    ):
-        if (np.shape(leaf), jnp.result_type(leaf)) != (wanted.shape, wanted.dtype):
-            name, kind = jax.tree_util.keystr(path) or "array", jnp.result_type(leaf)
-            return f"has {kind}{list(np.shape(leaf))} as its {name}, not {wanted.dtype}{list(wanted.shape)}"
+    pairs = zip(jax.tree.leaves(upload.delta), jax.tree.leaves(expected), strict=True)
+    for place, (leaf, wanted) in enumerate(pairs):
+        shape, kind = getattr(leaf, "shape", "no shape"), getattr(leaf, "dtype", type(leaf).__name__)
+        if (shape, kind) != (wanted.shape, wanted.dtype):
+            name = jax.tree_util.keystr(jax.tree_util.tree_leaves_with_path(expected)[place][0])
+            return f"has {kind} {shape} in place of {wanted.dtype} {wanted.shape}{name and ' as its '}{name}"
     return "" if np.shape(upload.weight) == () else f"has a weight of shape {np.shape(upload.weight)}, not one number"
 
 

@@ -130,8 +130,9 @@ def test_lengths_do_not_overflow(size):
     [
         (an_update(1.0, 2.0), ""),
         (Upload({"w": np.zeros(2, np.float32)}, 1.0), "is a tree"),
-        (an_update(1.0, 2.0, 3.0), "has float32[3] as its ['w'], not float32[2]"),
-        (Upload({"w": np.zeros(2), "b": np.zeros(1, np.float32)}, 1.0), "has float64[2] as its ['w']"),
+        (an_update(1.0, 2.0, 3.0), "has float32 (3,) in place of float32 (2,) as its ['w']"),
+        (Upload({"w": np.zeros(2), "b": np.zeros(1, np.float32)}, 1.0), "has float64 (2,) in place of float32 (2,)"),
+        (Upload({"w": 3.0, "b": np.zeros(1, np.float32)}, 1.0), "has float no shape in place of float32 (2,)"),
         (an_update(1.0, 2.0)._replace(weight=np.ones(3)), "weight of shape (3,)"),
     ],
 )

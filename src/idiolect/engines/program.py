@@ -69,12 +69,15 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         return Turn(personal, upload, {name: values.mean() for name, values in info.items()}, fault)
 
     def absorb(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
-        # A client whose own numbers are not finite says so by sending some that are not.
-        weight = jnp.where(turn.fault[0] < 0, jnp.float32(turn.upload.weight), jnp.nan)
-        said = turn.upload._replace(weight=weight)
-        params, rule = server.read(ledger.server), algorithm.screening
-        watch, upload, verdict = screening.screen(ledger.watch, said, arrival.client, params, rule)
-        absorbed = server.absorb(ledger.server, upload._replace(weight=turn.upload.weight), arrival.staleness)
+        watch, upload, verdict = screening.screen(
+            ledger.watch,
+            turn.upload,
+            arrival.client,
+            server.read(ledger.server),
+            algorithm.screening,
+            sound=turn.fault[0] < 0,
+        )
+        absorbed = server.absorb(ledger.server, upload, arrival.staleness)
         out = screening.is_refusal(verdict)
         state, personal = _unless(out, (absorbed, turn.personal), (ledger.server, before))
         totals = {name: ledger.totals.get(name, 0.0) + jnp.where(out, 0.0, v) for name, v in turn.report.items()}
