@@ -15,6 +15,7 @@ from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.program import Program
 from idiolect.engines.stepwise import run_stepwise
 from idiolect.errors import Diverged, Refused, UserMistake
+from idiolect.interface import learn
 from idiolect.network import Network, draw_timeline
 from tests.compiling import in_a_hurry
 from tests.laws.quadratic_peers import noisy_quadratics
@@ -132,6 +133,13 @@ def test_a_million_times_too_large_is_refused_or_cut_down(workers):
     honest = run(prepared_plain("plain+asynchronous"), table, workers)[-1]
     for end in ends.values():
         assert np.linalg.norm(end.params - honest.params) < np.linalg.norm(honest.params)
+
+
+def test_the_python_interface_screens_and_attacks():
+    attack, screening = Attack([LIAR], "nan"), Screening("clip")
+    result = learn(PROBLEM, "fedasync", horizon=20.0, points=1, step_size=0.02, attack=attack, screening=screening)
+    came = int(((result.table.client == LIAR) & result.table.delivered).sum())
+    assert result.refusals == {LIAR: {"not finite": came}}
 
 
 def test_policy_stop_names_the_client_the_turn_and_the_time(workers):

@@ -19,6 +19,7 @@ class Turn(NamedTuple):
 
     personal: PyTree
     upload: Upload
+    length: Scalar  # of the update
     report: dict[str, jax.Array]  # means over the local steps
     fault: jax.Array  # the first local step that was not finite, or -1, and what it gave
 
@@ -65,13 +66,15 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
 
     def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
         personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
-        fault = first_fault(info["loss"], screening.largest((upload.delta, personal)))
-        return Turn(personal, upload, {name: values.mean() for name, values in info.items()}, fault)
+        long = screening.length(upload.delta)
+        fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), screening.largest(personal), long))
+        return Turn(personal, upload, long, {name: values.mean() for name, values in info.items()}, fault)
 
     def absorb(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
         watch, upload, verdict = screening.screen(
             ledger.watch,
             turn.upload,
+            turn.length,
             arrival.client,
             server.read(ledger.server),
             algorithm.screening,
@@ -121,8 +124,8 @@ def training_key(seed: int) -> Key:
     return jax.random.fold_in(jax.random.key(seed, impl=WRITTEN_OUT), 1)
 
 
-def first_fault(losses: jax.Array, largest: Scalar) -> jax.Array:
+def first_fault(losses: jax.Array, reached: Scalar) -> jax.Array:
     """The first local step whose loss is not finite (the last, if only the result is not), or -1; and the value."""
     bad = ~jnp.isfinite(losses)
-    step = jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(largest), -1, bad.size - 1))
-    return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], largest)])
+    step = jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(reached), -1, bad.size - 1))
+    return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], reached)])
