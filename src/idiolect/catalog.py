@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import jax
 
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, StepRule
+from idiolect.attacks import Attack, under_attack
+from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, Screening, StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.topology import (
     complete,
@@ -158,6 +159,8 @@ def algorithm(
     batch_size: int = 32,
     step_rule: StepRule = StepRule(),
     label: str | None = None,
+    screening: Screening = Screening(),
+    attack: Attack | None = None,
 ) -> Algorithm:
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
@@ -184,6 +187,8 @@ def algorithm(
     minimised = OBJECTIVES[chosen.objective](**options)
     if isinstance(minimised, PersonalObjective):
         _check_personal(name, minimised, combine, problem)
+    if attack is not None:
+        combine = _attacked(name, chosen, combine, attack, problem)
     return Algorithm(
         label or name,
         minimised,
@@ -192,7 +197,16 @@ def algorithm(
         step_size,
         batch_size,
         step_rule,
+        screening,
+        attacked=attack is not None,
     )
+
+
+def _attacked(name: str, chosen: Cell, combine: Protocol | Peer, attack: Attack, problem: Problem) -> Protocol:
+    if isinstance(combine, Peer):
+        raise UserMistake(f"attack is on what clients send to a server, but {name} has none")
+    alone = chosen.protocol == "local"  # nothing is sent, so nothing can be falsified
+    return combine if alone else under_attack(combine, attack, problem.clients.total)
 
 
 def _check_personal(name: str, objective: PersonalObjective, combine: Protocol | Peer, problem: Problem) -> None:

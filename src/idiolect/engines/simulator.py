@@ -12,17 +12,20 @@ from concurrent.futures import Future
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
-from idiolect.engines.program import Program, Turn, check_finite, open_ledger, training_key
+from idiolect.engines.health import check_health, check_model
+from idiolect.engines.program import Arrival, Program, Turn, open_ledger, take_in, training_key
 from idiolect.engines.shelf import Room, Shelf
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
 from idiolect.saving import Pulse, Saved, as_tensors, fill, names_of
+from idiolect.screening import shapes_of, tally
 
-CHECK_EVERY = 64  # updates between two looks at whether all numbers are still finite
+CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
 
 
@@ -57,6 +60,7 @@ def simulate(
         else:
             fold.offer(event.turn)
         pulse(event.time, partial(fold.saved, done, len(times) - len(pauses)))
+    fold.check(over=True)
     for time in pauses:
         yield fold.snapshot(time)
 
@@ -70,15 +74,16 @@ class _Fold:
         self._program, self._clients, self._table, self._workers = program, clients, table, workers
         protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server, self._key = protocol.server, training_key(seed)
-        self._ledger = open_ledger(program, params, len(clients.participating))
+        self._ledger = open_ledger(program, params, len(clients.participating), clients.total)
+        self._expected, self._crowd = shapes_of(self._server.offer(self._ledger.server)), len(np.unique(table.client))
         half = room._replace(bytes=room.bytes // 2)
         self._personal, self._offers = Shelf(half), Shelf(half)  # of clients; of versions that some turn still needs
         self._turns: dict[int, int] = {}  # those under way: which version they were offered
         self._needed: Counter[int] = Counter()  # how many turns under way need a version
         self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
         self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
-        self._running: dict[int, Future[Turn]] = {}
-        self._version, self._updates, self._reported = 0, 0, 0
+        self._running: dict[int, tuple[PyTree, Future[Turn]]] = {}  # what the client had before, and what it will send
+        self._version, self._updates = 0, 0
 
     def offer(self, turn: int) -> None:
         if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
@@ -90,15 +95,20 @@ class _Fold:
     def arrival(self, turn: int) -> None:
         while turn not in self._running:
             self._start_next()
-        result = self._running.pop(turn).result()
+        before, future = self._running.pop(turn)
+        result, client = future.result(), self._table.client[turn]
         self._forget(self._turns.pop(turn))
         self._start_some()
-        if jax.tree.leaves(result.personal):
-            self._personal[int(self._table.client[turn])] = result.personal
-        self._ledger = self._program.absorb(self._ledger, result, self._staleness[turn], np.int32(turn))
+        arrival = Arrival(np.int32(turn), client, self._staleness[turn])
+        self._ledger, kept = take_in(self._program, self._ledger, before, result, arrival, self._expected)
+        if jax.tree.leaves(kept):
+            self._personal[int(client)] = kept
         self._version, self._updates = self._version + 1, self._updates + 1
         if self._updates % CHECK_EVERY == 0:
-            check_finite(self._ledger, self._program, self._table)
+            self.check()
+
+    def check(self, *, over: bool = False) -> None:
+        check_health(self._ledger, self._program, self._table, self._crowd, over=over)
 
     def close(self) -> None:
         self._version, self._ledger = self._version + 1, self._program.close(self._ledger)
@@ -115,7 +125,6 @@ class _Fold:
             "pauses": pauses,
             "version": self._version,
             "updates": self._updates,
-            "reported": self._reported,
             "totals": list(self._ledger.totals),
             "clients": list(self._personal),
             "offers": {str(turn): version for turn, version in self._turns.items()},
@@ -130,7 +139,7 @@ class _Fold:
         self._ledger = fill("ledger", ledger, tensors)._replace(totals=totals)
         for client in facts["clients"]:
             self._personal[client] = fill(f"client{client}", self._program.work.init(first, client), tensors)
-        self._version, self._updates, self._reported = facts["version"], facts["updates"], facts["reported"]
+        self._version, self._updates = facts["version"], facts["updates"]
         for version in set(facts["offers"].values()):
             self._offers[version] = fill(f"offer{version}", first, tensors)
         for turn, version in facts["offers"].items():
@@ -138,10 +147,11 @@ class _Fold:
         self._start_some()
 
     def snapshot(self, time: float) -> Snapshot:
-        check_finite(self._ledger, self._program, self._table)
-        count, self._reported = self._updates - self._reported, self._updates
-        means = {name: float(total) / count for name, total in self._ledger.totals.items()}
-        self._ledger = self._ledger._replace(totals={})
+        self.check()
+        check_model(self._ledger, self._program, time)
+        count, refusals = int(self._ledger.told), tally(self._ledger.watch)
+        means = {name: float(total) / count for name, total in self._ledger.totals.items() if count}
+        self._ledger = self._ledger._replace(totals={}, told=jnp.int32(0))
         work, personal, offer = self._program.work, self._personal.seen_now(), self._server.offer(self._ledger.server)
 
         def state(client: int) -> PyTree:
@@ -153,7 +163,8 @@ class _Fold:
         def own(client: int) -> PyTree:
             return work.own(state(client))
 
-        return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, own, means)
+        params = self._server.read(self._ledger.server)
+        return Snapshot(time, self._updates, params, model, personal, own, means, refusals=refusals)
 
     def _under_way(self, turn: int, version: int) -> None:
         self._turns[turn], self._needed[version] = version, self._needed[version] + 1
@@ -173,4 +184,4 @@ class _Fold:
         client, offer = int(self._table.client[turn]), self._offers[self._turns[turn]]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
         args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
-        self._running[turn] = self._workers.submit(self._program.turn, *args)
+        self._running[turn] = personal, self._workers.submit(self._program.turn, *args)

@@ -11,7 +11,8 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from idiolect import catalog
-from idiolect.contracts import StepRule
+from idiolect.attacks import Attack
+from idiolect.contracts import Screening, StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.delays import Network
 from idiolect.network.unreliable import Links
@@ -96,20 +97,25 @@ class Evaluation(_Table):
 
 
 class AlgorithmTable(_Table):
-    """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label."""
+    """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label.
+
+    Some of its clients may be under an `attack` of their own in place of the recipe's.
+    """
 
     name: str
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)] | None = None
     objective: dict[str, Any] = {}
     protocol: dict[str, Any] = {}
     training: OwnTraining = OwnTraining()
+    attack: Attack | None = None
 
 
 class Recipe(_Table):
     """A whole experiment.
 
     `network` is what algorithms with a server meet, `topology` and `links` what those without one do; for these, a
-    round is one unit of virtual time.
+    round is one unit of virtual time. `screening` is what servers do with updates that cannot be right, `attack` who
+    falsifies what it sends to them.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)] = "recipe"
@@ -123,6 +129,8 @@ class Recipe(_Table):
     links: Links = Links()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+    screening: Screening = Screening()
+    attack: Attack | None = None
     algorithms: Annotated[list[AlgorithmTable], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -65,6 +65,9 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
             summary[name] = _mean_std([end["reports"][name] for end in ends])
     if "y_leaked" in ends[0]["reports"]:
         summary["leaked_share"] = _mean_std([_leaked_share(end["reports"]) for end in ends])
+    refusals = {str(cell["seed"]): cell["refusals"] for cell in cells if "refusals" in cell}
+    if refusals:
+        summary["refusals"] = refusals
     ended = {str(cell["seed"]): cell["ended"] for cell in cells if cell["ended"]}
     return {**summary, "ended": ended} if ended else summary
 
