@@ -25,6 +25,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/client_update.py
 	$(BIN)/python benchmarks/engine_cost.py
 	$(BIN)/python benchmarks/serverless.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/policies.py
 
 clean:
