@@ -13,6 +13,8 @@ from idiolect.engines.generator import WRITTEN_OUT
 from idiolect.engines.workers import compile_for_clients
 from idiolect.learner import learner
 
+_APART: Any = None  # in place of what is passed by itself
+
 
 class Turn(NamedTuple):
     """What a client's compiled turn returns."""
@@ -70,9 +72,11 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), screening.largest(personal), long))
         return Turn(personal, upload, long, {name: values.mean() for name, values in info.items()}, fault)
 
-    def absorb(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
+    def absorb(
+        watch: screening.Watch, ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival
+    ) -> tuple[Ledger, PyTree]:
         watch, upload, verdict = screening.screen(
-            ledger.watch,
+            watch,
             turn.upload,
             turn.length,
             arrival.client,
@@ -91,8 +95,14 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     def close(ledger: Ledger) -> Ledger:
         return ledger._replace(server=server.close(ledger.server))
 
-    turn_, absorb_, close_ = compile_for_clients(turn), compile_for_clients(absorb), compile_for_clients(close)
-    return Program(algorithm, protocol, work, problem.init, turn_, absorb_, close_)
+    # What is remembered of every client is written in place; the server's state is not, since offers hold on to it.
+    absorb_ = compile_for_clients(absorb, donate=(0,))
+
+    def absorb_in_place(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
+        return absorb_(ledger.watch, ledger._replace(watch=_APART), before, turn, arrival)
+
+    turn_, close_ = compile_for_clients(turn), compile_for_clients(close)
+    return Program(algorithm, protocol, work, problem.init, turn_, absorb_in_place, close_)
 
 
 def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
