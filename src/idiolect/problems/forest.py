@@ -6,7 +6,7 @@ with the same metrics. Pooled, one forest sees the rows of all participating use
 does; alone, every user has a forest, from its own rows only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,21 +20,23 @@ def forest_scores(
     scored: Split,
     *,
     pooled: bool = True,
-    trees: int = 100,
-    leaf: int = 5,
-    jobs: int | None = None,
+    trees: int = 50,
+    leaf: int = 20,
+    rows: int = 60_000,
+    jobs: int | None = -1,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
     """Every user's mean over its scored queries, for each metric: `{"mrr": (users,), "top1": (users,)}`.
 
-    `trees` is the number of trees, `leaf` the least number of candidates in a leaf, `jobs` how many cores are used.
+    `trees` is the number of trees, `leaf` the least number of candidates in a leaf, `rows` how many candidates a tree
+    sees at most, drawn at random, and `jobs` how many cores are used (-1: all).
     """
     store = {name: np.asarray(values) for name, values in scored.rows.items()}
     scores = np.zeros(store["mask"].shape, np.float32)
     groups = [clients.participating] if pooled else [[user] for user in range(clients.total)]
     for number, group in enumerate(groups):
         known = np.concatenate([_rows(part, user) for user in group for part in (clients.train, clients.adapt)])
-        predict = _fit(store, known, trees, leaf, jobs, seed + number)
+        predict = _fit(store, known, trees, leaf, rows, jobs, seed + number)
         asked = np.concatenate([_rows(scored, user) for user in (range(clients.total) if pooled else group)])
         scores[asked] = predict(asked)
     return {
@@ -50,14 +52,15 @@ def _judged(scores: np.ndarray, store: dict[str, np.ndarray]) -> dict[str, np.nd
 
 
 def _fit(
-    store: dict[str, np.ndarray], rows: Sequence[int] | np.ndarray, trees: int, leaf: int, jobs: int | None, seed: int
+    store: dict[str, np.ndarray], rows: np.ndarray, trees: int, leaf: int, most: int, jobs: int | None, seed: int
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Fit a forest on the candidates of these queries; it gives the scores of the candidates of others."""
     from sklearn.ensemble import RandomForestClassifier  # slow to import, and few need it
 
     mask = store["mask"][rows]
     clicked = np.arange(mask.shape[1]) == store["clicked"][rows][:, None]
-    forest = RandomForestClassifier(trees, min_samples_leaf=leaf, n_jobs=jobs, random_state=seed)
+    share = min(1.0, most / max(int(mask.sum()), 1))
+    forest = RandomForestClassifier(trees, min_samples_leaf=leaf, max_samples=share, n_jobs=jobs, random_state=seed)
     forest.fit(store["features"][rows][mask], clicked[mask])
 
     def predict(asked: np.ndarray) -> np.ndarray:
