@@ -13,6 +13,7 @@ from idiolect.engines.generator import WRITTEN_OUT
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
 from idiolect.learner import learner
+from idiolect.network.diary import Diary
 from idiolect.network.timeline import Timeline
 
 
@@ -90,7 +91,7 @@ def first_fault(losses: jax.Array, moved: Scalar) -> jax.Array:
     return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], moved)])
 
 
-def check_finite(ledger: Ledger, program: Program, table: Timeline) -> None:
+def check_finite(ledger: Ledger, program: Program, table: Timeline | Diary) -> None:
     """Stop a run that has left the numbers."""
     turn, step, value = np.asarray(ledger.fault).tolist()
     if turn >= 0:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from idiolect.contracts import Params, PyTree
+from idiolect.network.timeline import Timeline
 
 
 class Snapshot(NamedTuple):
@@ -18,3 +19,4 @@ class Snapshot(NamedTuple):
     reports: dict[str, float]  # means, since the last snapshot, of what clients told; and what the engine measured
     ended: str = ""  # why the run came to nothing before its time, if it did
     excused: str = ""  # what would explain it if scores were no numbers
+    table: Timeline | None = None  # at the end, the timeline that was written down, if the clock was a real one
