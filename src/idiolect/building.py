@@ -30,12 +30,17 @@ class Setting(NamedTuple):
     headline: str
 
 
-def check(recipe: Recipe, data_dir: Path | None = None) -> list[str]:
-    """Build everything of the first seed, so that mistakes show before anything is written; and give advice."""
+def check(recipe: Recipe, data_dir: Path | None = None, *, timelines: bool = True) -> list[str]:
+    """Build everything of the first seed, so that mistakes show before anything is written; and give advice.
+
+    Without `timelines`, where time will tell.
+    """
     seed = recipe.seeds[0]
     problem = build_problem(recipe, seed, data_dir)
     for table in recipe.algorithms:
-        build_timeline(recipe, build_algorithm(recipe, table, problem), problem, seed)
+        algorithm = build_algorithm(recipe, table, problem)
+        if timelines:
+            build_timeline(recipe, algorithm, problem, seed)
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
