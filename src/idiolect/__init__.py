@@ -9,6 +9,7 @@ from idiolect.errors import Diverged, UserMistake
 from idiolect.evaluation import Budget
 from idiolect.interface import learn, run
 from idiolect.network import Delay, Network, Timeline, timeline
+from idiolect.places import Place
 from idiolect.problems.supervised import problem
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __all__ = [
     "Delay",
     "Diverged",
     "Network",
+    "Place",
     "Problem",
     "Timeline",
     "UserMistake",

@@ -176,10 +176,10 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
     """Run what is missing of a recipe in its folder, and tell what it came to, or how to go on."""
+    from idiolect.places import Place
     from idiolect.report.terminal import print_summary, progress_bar
     from idiolect.runs import run_recipe
     from idiolect.runs.checkpoints import Pace
-    from idiolect.runs.places import Place
     from idiolect.runs.stopping import stopping_gently
 
     place = Place(options.engine, options.address, options.clock, options.actors)

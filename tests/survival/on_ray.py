@@ -3,7 +3,6 @@
 Not collected by name, since Ray listens on every interface that it finds.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from idiolect.engines import Workers
 from idiolect.engines.ray import RayCrew, Staff, connected
@@ -23,6 +24,7 @@ from idiolect.network.timeline import write_timeline
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.recording import Outcome
 from idiolect.saving import NOBODY, Keeper, Saved
+from tests.compiling import in_a_hurry
 from tests.survival.test_going_on import ends
 from tests.survival.test_ray import outcomes, plainly, recipe_of, same
 
@@ -37,20 +39,31 @@ def ray() -> Iterator[Any]:
 
 
 def on_ray(
-    ray: Any, recipe: Recipe, clock: str = "virtual", count: int = 2, naps: Any = {}, **options: Any
+    ray: Any,
+    recipe: Recipe,
+    clock: str = "virtual",
+    *,
+    disturb: Callable[[Staff, Progress], None] = lambda staff, state: None,
+    keeper: Keeper = NOBODY,
+    **settings: Any,
 ) -> tuple[list[Outcome], Staff]:
     """What a recipe comes to; `disturb` is told of every moment, and has the staff at its mercy."""
-    disturb = options.pop("disturb", lambda staff, state: None)
-    with Staff(ray, write_recipe(recipe), count=count, naps=naps) as staff, Workers(1) as workers:
-        engine = Engine(partial(RayCrew, staff), clock)
-        return list(run_cells(recipe, workers, engine=engine, progress=partial(disturb, staff), **options)), staff
+    with in_a_hurry(), Staff(ray, write_recipe(recipe), **{"count": 2, **settings}) as staff, Workers(1) as workers:
+        engine, progress = Engine(partial(RayCrew, staff), clock), partial(disturb, staff)
+        going = run_cells(recipe, workers, engine=engine, progress=progress, keepers=lambda label, cells: keeper)
+        return list(going), staff
+
+
+def same_bytes(left: list[Outcome], right: list[Outcome]) -> bool:
+    """Not promised, since actors compile for other numbers of rows; but good to know."""
+    return ends(left)[1] == ends(right)[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_results_as_the_simulator(ray, name):
     found, _ = on_ray(ray, recipe_of(name))
     assert same(found, plainly(name))
-    print(f"{name}: the same bytes as the simulator: {ends(found) == ends(plainly(name))}")
+    print(f"{name}: as the simulator, to rounding; to the last bit: {same_bytes(found, plainly(name))}")
 
 
 def by_ray(ray: Any, staff: Staff) -> None:
@@ -87,13 +100,16 @@ def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
     recipe = recipe_of(name).model_copy(update={"seeds": [0]})
     moments: list[Saved] = []
     collecting = NOBODY._replace(beat=lambda save: moments.append(save()))
-    on_ray(ray, recipe, keepers=lambda label, cells: collecting)
+    on_ray(ray, recipe, keeper=collecting)
     middle: Keeper = NOBODY._replace(load=lambda: moments[len(moments) // 2])
-    there, _ = on_ray(ray, recipe, keepers=lambda label, cells: middle)
-    with Workers(1) as workers:
+    there, _ = on_ray(ray, recipe, keeper=middle)
+    with in_a_hurry(), Workers(1) as workers:
         here = list(run_cells(recipe, workers, keepers=lambda label, cells: middle))
     assert same(there, plainly(name)[:1])
     assert same(here, plainly(name)[:1])
+    print(
+        f"{name}: saved on Ray at moment {len(moments) // 2} of {len(moments)}, went on there and here to the same end"
+    )
 
 
 @pytest.mark.parametrize("name", ["persa_fl_me", "fedbuff", "qupel_async"])
@@ -109,8 +125,10 @@ def test_what_happened_in_real_time_is_replayed_by_the_simulator(ray, name, tmp_
     (tmp_path / "timeline.csv").write_text(write_timeline(table))
     replay = outcomes(recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")}))
     assert same([found], replay)
-    print(f"{name}: {table.delivered.sum()} updates in 8 s, one actor killed, one client asleep; replayed: same bytes")
-    assert ends([found])[1] == ends(replay)[1]
+    print(
+        f"{name}: {table.delivered.sum()} updates in 8 s, one actor killed, one client asleep; replayed to rounding; "
+        f"to the last bit: {same_bytes([found], replay)}"
+    )
 
 
 PROGRAM = "import sys; from idiolect.cli import main; sys.exit(main())"
@@ -138,14 +156,14 @@ def test_the_command_line_stops_goes_on_and_ends_where_the_simulator_does(ray, t
     assert f"go on with: idiolect resume {out} --engine ray --address" in errors
     subprocess.run(command("resume", out, *where), check=True)
     subprocess.run(command("run", tmp_path / "recipe.toml", "--out", tmp_path / "here"), check=True)
-    ends_ = [json.loads((folder / "summary.json").read_text()) for folder in (out, tmp_path / "here")]
-    for one in ends_:
-        for entry in one["algorithms"].values():
-            entry.pop("seconds", None)
-    assert json.dumps(ends_[0]) == json.dumps(ends_[1])
+    for file in (tmp_path / "here" / "params").iterdir():
+        one, other = load_file(file), load_file(out / "params" / file.name)
+        assert one.keys() == other.keys()
+        for name, leaf in one.items():
+            np.testing.assert_allclose(leaf, other[name], rtol=1e-5, atol=1e-6)
 
 
-def test_a_port_that_is_not_rays_is_one_sentence(tmp_path: Path):
+def test_an_address_that_does_not_answer_is_one_sentence(tmp_path: Path):
     (tmp_path / "recipe.toml").write_text(write_recipe(recipe_of("fedbuff")))
     run = command("run", tmp_path / "recipe.toml", "--out", tmp_path / "out", "--engine", "ray", "--address")
     done = subprocess.run([*run, "127.0.0.1:1"], capture_output=True, text=True, check=False)

@@ -23,9 +23,9 @@ from idiolect.engines.ray import RayCrew, Staff, desk, staff
 from idiolect.engines.ray.desk import Desk, only
 from idiolect.errors import UserMistake
 from idiolect.experiment import Engine, Progress, run_cells
+from idiolect.places import Place, opened
 from idiolect.recipes import Recipe, parse_recipe, write_recipe
 from idiolect.recording import Outcome
-from idiolect.runs.places import Place, opened
 from tests.compiling import in_a_hurry
 from tests.survival.pretended_ray import PretendedRay
 

@@ -9,12 +9,12 @@ from idiolect.building import check
 from idiolect.engines import Workers
 from idiolect.engines.shelf import Room
 from idiolect.experiment import Progress, run_cells
+from idiolect.places import Place, opened
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.references import reference_record
 from idiolect.report.pictures import write_pictures
 from idiolect.runs.checkpoints import Pace, checkpoints
 from idiolect.runs.folder import RunFolder, check_clock
-from idiolect.runs.places import Place, opened
 from idiolect.runs.summary import summarize
 
 
