@@ -77,7 +77,7 @@ def compare(ray: Any, hidden: tuple[int, ...], updates: int) -> str:
         here, there = np.min([[run() for run in runs] for _ in range(REPEATS)], axis=0)
     name = "-".join(map(str, (64, *hidden, 10)))
     return (
-        f"| {name} | {size:,} | {4e-6 * size:.2f} | {1e3 * here:.2f} | {1e3 * there:.2f} | "
+        f"| {name} | {size:,} | {4e-6 * size:.2g} | {1e3 * here:.2f} | {1e3 * there:.2f} | "
         f"{1e3 * (there - here):+.2f} | {there / here:.1f} |"
     )
 
