@@ -56,7 +56,7 @@ def describe() -> Case:
         options["horizon"],
         options["discount"],
         options["reward"],
-        np.asarray(train.rows["goal"])[train.starts].tolist(),
+        np.asarray(train.rows["task"])[train.starts].tolist(),
         algorithm.batch_size,
         objective["lambda"],
         objective["iterations"],

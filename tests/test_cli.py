@@ -204,6 +204,25 @@ def test_a_run_that_diverges_says_where_and_leaves_no_results(recipe, elsewhere,
     assert not list((elsewhere / "out").rglob("*.json"))
 
 
+def test_a_faulty_client_is_named_in_the_summary_and_in_the_terminal(recipe, elsewhere, capsys):
+    attack = "attack={clients=[2],kind='nan'}"
+    assert main(["run", recipe, "--out", "out", "--set", attack]) == 0
+    table = read_timeline(elsewhere / "out" / "timelines" / "fedasync-seed0.csv")
+    came = int((table.delivered & (table.client == 2)).sum())
+    assert f"fedasync, seed 0: client 2: {came} updates refused (not finite)." in capsys.readouterr().out
+    summary = json.loads((elsewhere / "out" / "summary.json").read_text())
+    assert summary["algorithms"]["fedasync"]["refusals"] == {"0": {"2": {"not finite": came}}}
+    stopping = ["run", recipe, "--out", "other", "--set", attack, "screening.policy=stop"]
+    assert_refused(capsys, stopping, "fedasync stopped", "client 2", "turn", "virtual time")
+
+
+def test_an_attack_that_makes_a_run_diverge_is_a_result(recipe, elsewhere, capsys):
+    assert main(["run", recipe, "--out", "out", "--set", "attack={clients=1.0,kind='nan'}"]) == 0
+    assert "fedasync, seed 0, ended before its time: fedasync diverged" in capsys.readouterr().out
+    entry = json.loads((elsewhere / "out" / "summary.json").read_text())["algorithms"]["fedasync"]
+    assert "last scored at time" in entry["ended"]["0"]
+
+
 def test_an_adaptation_that_diverges_is_refused_or_written_as_json_that_others_can_read(recipe, elsewhere, capsys):
     """NaN and Infinity are no JSON."""
 
@@ -262,3 +281,18 @@ def test_a_timeline_in_a_folder_with_an_awkward_name_is_found(recipe, tmp_path, 
     folder.mkdir()
     path = write(folder, "client,offered,arrived\n0,0,3\n")
     assert main(["run", recipe, "--out", "out", "--timeline", path]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "needle"),
+    [
+        ("clients=1,goals=[[0,5]]", "problem.goals has [0, 5]"),
+        ("clients=1,goals=[[0,4]],horizon=7", "take a horizon of at least 8"),
+        ("horizon=-3", "problem.horizon is -3"),
+        ("clients=5,size=2", "a grid of size 2 has 4 cells"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_before_anything_is_written(recipe, elsewhere, capsys, options, needle):
+    problem = f'problem={{name="navigation",{options}}}'
+    assert_refused(capsys, ["run", recipe, "--out", "out", "--set", problem], needle)
+    assert not (elsewhere / "out").exists()

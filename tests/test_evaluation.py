@@ -31,15 +31,15 @@ NAN = float("nan")
 STEPS = Budget(steps=(0, 1, 3), step_size=0.1, batch_size=4)
 
 
-@pytest.mark.parametrize("size", [1, 127, 128, 129, 300])
-def test_the_mean_score_is_numpy_s_mean_over_exactly_the_client_s_rows(size):
-    """Sizes around the 128 rows that are scored at once; all other rows are poisoned."""
+@pytest.mark.parametrize(("size", "chunk"), [(1, 128), (127, 128), (128, 128), (129, 128), (300, 128), (17, 16)])
+def test_the_mean_score_is_numpy_s_mean_over_exactly_the_client_s_rows(size, chunk):
+    """Sizes around the rows that are scored at once; all other rows are poisoned."""
     values = np.full(400, np.nan, np.float32)
     values[50 : 50 + size] = np.random.default_rng(size).standard_normal(size)
     metric = Metric("offset", lambda params, batch: ((batch["x"] - params) ** 2).mean(), higher_is_better=False)
     plain = Metric("mean", lambda params, batch: batch["x"].mean(), higher_is_better=True)
     shard = Shard({"x": jnp.asarray(values)}, np.int32(50), np.int32(size))
-    found = jax.jit(mean_scores, static_argnums=0)((metric, plain), jnp.float32(0.5), shard)
+    found = jax.jit(mean_scores, static_argnums=(0, 3))((metric, plain), jnp.float32(0.5), shard, chunk)
     mine = values[50 : 50 + size].astype(np.float64)
     np.testing.assert_allclose(found, [((mine - 0.5) ** 2).mean(), mine.mean()], rtol=1e-5, atol=1e-6)
 

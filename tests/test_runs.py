@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from idiolect import building, experiment
 from idiolect.cli import main
+from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import load_recipe
@@ -85,7 +86,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def test_the_folder_holds_what_it_should_and_nothing_else(finished):
-    expected = {"recipe.toml", "metrics.jsonl", "clients.csv", "summary.json", "pictures.html"}
+    expected = {"recipe.toml", "metrics.jsonl", "clients.csv", "summary.json", "pictures.html", ".lock"}
     for cell in CELLS:
         expected |= {f"cells/{cell}.json", f"timelines/{cell}.csv", f"params/{cell}.safetensors"}
     assert {str(path.relative_to(finished)) for path in finished.rglob("*") if path.is_file()} == expected
@@ -185,7 +186,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_bytes_of_one_that_was_not(
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "add", add_one)
         assert main(command) == 130
-    assert f"--out {tmp_path / 'out'}" in capsys.readouterr().err
+    assert f"go on with: idiolect resume {tmp_path / 'out'}" in capsys.readouterr().err
     first = tmp_path / "out" / "cells" / "fedavg-seed0.json"
     assert [path.name for path in first.parent.iterdir()] == [first.name]
     assert not (tmp_path / "out" / "summary.json").exists()
@@ -255,7 +256,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError("the disk is gone")
 
     monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="the disk is gone"):
+    with pytest.raises(UserMistake, match="cannot be written: the disk is gone"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

@@ -4,8 +4,9 @@ The pieces are in `idiolect.problems`, `idiolect.objectives`, `idiolect.protocol
 here join them.
 """
 
-from idiolect.contracts import Problem
-from idiolect.errors import Diverged, UserMistake
+from idiolect.attacks import Attack
+from idiolect.contracts import Problem, Screening
+from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.evaluation import Budget
 from idiolect.interface import learn, run
 from idiolect.network import Delay, Network, Timeline, timeline
@@ -15,12 +16,15 @@ from idiolect.problems.supervised import problem
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attack",
     "Budget",
     "Delay",
     "Diverged",
     "Network",
     "Place",
     "Problem",
+    "Refused",
+    "Screening",
     "Timeline",
     "UserMistake",
     "learn",

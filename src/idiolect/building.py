@@ -37,10 +37,13 @@ def check(recipe: Recipe, data_dir: Path | None = None, *, timelines: bool = Tru
     """
     seed = recipe.seeds[0]
     problem = build_problem(recipe, seed, data_dir)
+    some = problem.clients.train.shard(problem.clients.participating[0])
     for table in recipe.algorithms:
         algorithm = build_algorithm(recipe, table, problem)
+        problem.oracle(some, algorithm.batch_size)  # a problem may refuse a batch size
         if timelines:
             build_timeline(recipe, algorithm, problem, seed)
+    problem.oracle(some, recipe.evaluation.batch_size)
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
@@ -97,7 +100,14 @@ def build_algorithm(recipe: Recipe, table: AlgorithmTable, problem: Problem) -> 
     """One of the recipe's algorithms, with its own training settings over the common ones."""
     training = {**dict(recipe.training), **{key: own for key, own in dict(table.training).items() if own is not None}}
     return catalog.algorithm(
-        table.name, problem, objective=table.objective, protocol=table.protocol, label=table.label, **training
+        table.name,
+        problem,
+        objective=table.objective,
+        protocol=table.protocol,
+        label=table.label,
+        screening=recipe.screening,
+        attack=table.attack or recipe.attack,
+        **training,
     )
 
 
@@ -161,6 +171,13 @@ def check_timeline(table: Timeline, algorithm: Algorithm, participating: list[in
         raise UserMistake(f"{algorithm.name} works in rounds, but the timeline has turns without a round number")
     if not algorithm.protocol.schedule.rounds and (table.round != NO_ROUND).any():
         raise UserMistake(f"{algorithm.name} knows no rounds, but the timeline has a round column; leave it out")
+    schedule, held = algorithm.protocol.schedule, np.unique(table.round[table.delivered], return_counts=True)
+    room = schedule.cohort(len(participating))
+    if schedule.cohort_only and (held[1] > room).any():
+        raise UserMistake(
+            f"{algorithm.name} holds {room} updates a round (protocol.participation of {len(participating)} clients), "
+            f"but round {held[0][np.argmax(held[1])]} of the timeline delivers {held[1].max()}"
+        )
     return table
 
 

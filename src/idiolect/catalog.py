@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import jax
 
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, StepRule
+from idiolect.attacks import Attack, under_attack
+from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, Screening, StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.topology import (
     complete,
@@ -24,6 +25,7 @@ from idiolect.network.topology import (
 )
 from idiolect.options import Registry, checked, known, make
 from idiolect.problems import (
+    cartpole,
     linear_regression,
     logistic_regression,
     models,
@@ -75,6 +77,7 @@ SYNTHETIC: Registry = {
     "ranking": ranking,
     "navigation": navigation,
     "point_navigation": point_navigation,
+    "cartpole": cartpole,
 }
 
 
@@ -92,12 +95,13 @@ TOPOLOGIES: Registry = {
 
 
 class Cell(NamedTuple):
-    """Which objective, under which protocol, and who proposed it; and where its objective's defaults differ."""
+    """Which objective, under which protocol, and who proposed it; and where its defaults differ."""
 
     objective: str
     protocol: str
     source: str
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {}  # of the objective
+    local_steps: int | None = None
 
 
 ALGORITHMS = {
@@ -122,6 +126,9 @@ ALGORITHMS = {
     "proxquant": Cell("quantized", "local", "Bai et al. 2019", {"centers_step_size": 0.0}),
     "binary_relax": Cell("binary_relax", "local", "Yin et al. 2018"),
     "post_training": Cell("post_training", "local", "rounding after full-precision training"),
+    "memrl": Cell("moreau", "synchronous", "Toghani et al. 2023 (MEMRL), Algorithm 1", {"batches": "independent"}, 1),
+    "maml_rl": Cell("maml", "synchronous", "Finn et al. 2017", local_steps=1),
+    "multi_task": Cell("plain", "synchronous", "plain policy gradient on all tasks", local_steps=1),
 }
 
 
@@ -158,11 +165,13 @@ def algorithm(
     batch_size: int = 32,
     step_rule: StepRule = StepRule(),
     label: str | None = None,
+    screening: Screening = Screening(),
+    attack: Attack | None = None,
 ) -> Algorithm:
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
     Unless told otherwise a client takes 10 local steps between a download and its upload, and 1 where agents exchange
-    messages without a server.
+    messages without a server or the named algorithm says so.
     """
     chosen = cell(name)
     options = objective_options(chosen, objective or {})
@@ -176,13 +185,16 @@ def algorithm(
         raise UserMistake(
             f"training.step_rule is '{step_rule.name}', but {name} has a server and knows constant steps only"
         )
-    local_steps = (1 if serverless else 10) if local_steps is None else local_steps
+    if local_steps is None:
+        local_steps = chosen.local_steps or (1 if serverless else 10)
     for field, value in (("local_steps", local_steps), ("step_size", step_size), ("batch_size", batch_size)):
         if not value > 0:
             raise UserMistake(f"training.{field} is {value}, but must be positive")
     minimised = OBJECTIVES[chosen.objective](**options)
     if isinstance(minimised, PersonalObjective):
         _check_personal(name, minimised, combine, problem)
+    if attack is not None:
+        combine = _attacked(name, chosen, combine, attack, problem)
     return Algorithm(
         label or name,
         minimised,
@@ -191,7 +203,16 @@ def algorithm(
         step_size,
         batch_size,
         step_rule,
+        screening,
+        attacked=attack is not None,
     )
+
+
+def _attacked(name: str, chosen: Cell, combine: Protocol | Peer, attack: Attack, problem: Problem) -> Protocol:
+    if isinstance(combine, Peer):
+        raise UserMistake(f"attack is on what clients send to a server, but {name} has none")
+    alone = chosen.protocol == "local"  # nothing is sent, so nothing can be falsified
+    return combine if alone else under_attack(combine, attack, problem.clients.total)
 
 
 def _check_personal(name: str, objective: PersonalObjective, combine: Protocol | Peer, problem: Problem) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idiolect.errors import Diverged, Interrupted, UserMistake
+from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
     from idiolect.recipes import Recipe
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.command(options)
         sys.stdout.flush()
         return code
-    except (UserMistake, Diverged) as problem:
+    except (UserMistake, Diverged, Refused) as problem:
         print(f"idiolect: {problem}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough

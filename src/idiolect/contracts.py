@@ -136,6 +136,11 @@ class Schedule(NamedTuple):
     rounds: bool
     participation: float = 1.0  # the fraction r of clients in a round
     updates_per_step: int = 1  # arrivals between two versions of the model, where there are no rounds
+    cohort_only: bool = False  # the server has no room for more updates a round than the cohort sends
+
+    def cohort(self, clients: int) -> int:
+        """How many of the clients work in a round."""
+        return max(1, round(self.participation * clients))
 
 
 class Protocol(NamedTuple):
@@ -263,6 +268,17 @@ class StepRule(NamedTuple):
     offset: Annotated[float, Gt(0)] = 1.0
 
 
+class Screening(NamedTuple):
+    """What a server does with updates that cannot be right: not finite, of a wrong shape, or much too large.
+
+    `reject` leaves them out, `clip` leaves them out or, if only too large, cuts them down, `stop` ends the run.
+    Too large is what is more than `too_large` times as long as updates usually are.
+    """
+
+    policy: Literal["reject", "clip", "stop"] = "reject"
+    too_large: Annotated[float, Gt(1)] = 1e4
+
+
 class Algorithm(NamedTuple):
     """One cell of the table: an objective, a protocol, and how a client descends."""
 
@@ -273,3 +289,5 @@ class Algorithm(NamedTuple):
     step_size: float
     batch_size: int
     step_rule: StepRule = StepRule()
+    screening: Screening = Screening()  # where there is a server
+    attacked: bool = False  # some clients lie, so that to diverge is a result and not a mistake

@@ -1,4 +1,4 @@
-"""The ways a run can end early that are not bugs: a user's mistake, a diverging client, a wish to stop."""
+"""The ways a run can end early that are not bugs: a mistake, divergence, a client not to be trusted, a wish to stop."""
 
 
 class UserMistake(ValueError):
@@ -7,6 +7,10 @@ class UserMistake(ValueError):
 
 class Diverged(ArithmeticError):
     """Training produced a number that is not finite; the message names the client, the step and the value."""
+
+
+class Refused(RuntimeError):
+    """A client sent what cannot be right, and the run was to stop then; the message names the client and the turn."""
 
 
 class Interrupted(Exception):

@@ -6,6 +6,7 @@ received (0 steps), the model after k plain gradient steps (the same budget for 
 the objective itself prescribes (`own`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -35,7 +36,7 @@ from idiolect.quantization.layers import named_leaves
 
 Group = Literal["participating", "unseen"]
 OWN = "own"
-_CHUNK = 128  # rows scored at once
+_CHUNK = 128  # rows scored at once, at most
 
 
 class Budget(NamedTuple):
@@ -76,15 +77,16 @@ Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
 def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Scorer:
     """One client's scores, a row per metric and a column per budget, as one compiled function.
 
-    Only the problem's functions matter here, not its clients.
+    Only the problem's functions matter here, and of its clients how many rows they are scored on.
     """
     prescribed = adaptation(objective)
+    rows = _rows_at_once(scored_split(problem.clients, budget))
 
     def score(params: Params, own: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
         oracle = problem.oracle(adapt, budget.batch_size)
 
         def judge(model: Params) -> jax.Array:
-            return mean_scores(problem.metrics, problem.calibrate(model, adapt), scored)
+            return mean_scores(problem.metrics, problem.calibrate(model, adapt), scored, rows)
 
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
@@ -150,17 +152,22 @@ def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, c
     return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
 
 
-def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard) -> jax.Array:
+def _rows_at_once(split: Split) -> int:
+    """Enough for the largest client, if that is not too many; a power of two, so that seeds agree on it."""
+    return min(_CHUNK, 2 ** math.ceil(math.log2(max(int(split.sizes.max()), 1))))
+
+
+def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: int = _CHUNK) -> jax.Array:
     """Each metric's mean over all rows of a shard, in chunks of fixed size, so that one program serves all shards."""
 
-    def add_chunk(chunk: Scalar, total: jax.Array) -> jax.Array:
-        offset = chunk * _CHUNK + jnp.arange(_CHUNK)
+    def add_chunk(number: Scalar, total: jax.Array) -> jax.Array:
+        offset = number * chunk + jnp.arange(chunk)
         index = shard.start + jnp.minimum(offset, shard.size - 1)
         rows = jax.tree.map(lambda store: store[index][:, None], shard.rows)  # batches of one sample
         values = jax.vmap(lambda row: jnp.stack([metric.score(params, row) for metric in metrics], -1))(rows)
         return total + jnp.where(offset[:, None] < shard.size, values, 0).sum(0)
 
-    chunks = (shard.size + _CHUNK - 1) // _CHUNK
+    chunks = (shard.size + chunk - 1) // chunk
     return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size
 
 

@@ -13,6 +13,7 @@ from idiolect.contracts import Algorithm, Clients, Peer, Problem
 from idiolect.engines import Crew, Program, Snapshot, Threads, Workers, live, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.engines.shelf import Room
+from idiolect.errors import Diverged
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import UNWRITTEN
@@ -79,10 +80,18 @@ def run_together(
         progress(Progress(label, seed, now, records[-1].latest))
         keeper.beat(partial(_with_notes, records, save))
 
-    for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room, engine):
-        for record, snapshot in zip(records, snapshots, strict=True):
-            record.add(snapshot)
-        progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
+    try:
+        for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room, engine):
+            for record, snapshot in zip(records, snapshots, strict=True):
+                record.add(snapshot)
+            progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
+    except Diverged as reason:
+        if not prepared.program.algorithm.attacked or records[-1].latest is None or engine.clock == "real":
+            raise
+        if not records[-1].shown:  # it went on from a checkpoint, which does not hold the models of the last pause
+            anew = keeper._replace(load=lambda: None)
+            return run_together(prepared, cells, setting, workers, progress=progress, keeper=anew, engine=engine)
+        records[-1].end(str(reason))  # what an attack did is worth knowing
     return [record.outcome(shared_by=len(records)) for record in records]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from idiolect import catalog
+from idiolect.attacks import Attack
 from idiolect.building import Setting, check_graph, check_timeline
-from idiolect.contracts import Algorithm, Peer, Problem, Protocol, StepRule
+from idiolect.contracts import Algorithm, Peer, Problem, Protocol, Screening, StepRule
 from idiolect.engines import Workers
 from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
@@ -56,12 +57,14 @@ def learn(
     horizon: float = 200.0,
     points: int = 10,
     budget: Budget = Budget(),
+    screening: Screening = Screening(),
+    attack: Attack | None = None,
     seed: int = 0,
 ) -> Outcome:
     """Run one algorithm (a name of the catalog, or `objective+protocol`) on a problem, in virtual time.
 
     With a server, `network` decides when clients work; without one, `topology` and `links` do, and a round is a unit of
-    time. A `timeline` made by hand takes their place.
+    time. A `timeline` made by hand takes their place. A server screens what arrives; `attack` makes some clients lie.
     """
     chosen = catalog.algorithm(
         algorithm,
@@ -72,6 +75,8 @@ def learn(
         step_size=step_size,
         batch_size=batch_size,
         step_rule=step_rule,
+        screening=screening,
+        attack=attack,
     )
     table: Timeline | Rounds
     if isinstance(chosen.protocol, Peer):

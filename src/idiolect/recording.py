@@ -84,6 +84,7 @@ class Outcome(NamedTuple):
     seconds: float
     ended: str = ""  # why the run came to nothing before its time, if it did
     scenes: Sequence[Moment] = ()  # at the start and at the end, where the problem has any
+    refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
 
     @property
     def metric(self) -> Metric:
@@ -142,12 +143,18 @@ class Record:
         self._points: list[Point] = []
         self._scored: list[ClientScore] = []
         self._scenes: list[Moment] = []
+        self._last: Snapshot | None = None
         self._ended, self._seconds, self._began = "", 0.0, time.perf_counter()
 
     @property
     def latest(self) -> float | None:
         """The last headline score."""
         return self._points[-1].scores["participating"][self._setting.headline].mean if self._points else None
+
+    @property
+    def shown(self) -> bool:
+        """Has a snapshot been seen, since the start or since a restart?"""
+        return self._last is not None
 
     def notes(self) -> Notes:
         """What was noted so far."""
@@ -195,6 +202,10 @@ class Record:
         received = {client: scene(snapshot.model(client), scored.shard(client)) for client in shown}
         return Moment(snapshot.time, received, {client: scene(own[client], scored.shard(client)) for client in shown})
 
+    def end(self, why: str) -> None:
+        """The run has come to nothing; what was scored before stays."""
+        self._ended = why
+
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
         objective = self._prepared.program.algorithm.objective
@@ -206,11 +217,11 @@ class Record:
                 return view_layers(model)
         return {}
 
-    def _size(self, client: int) -> Size:
+    def _size(self, last: Snapshot, client: int) -> Size:
         objective = self._prepared.program.algorithm.objective
         if isinstance(objective, PersonalObjective):
-            return bundle_size(jax.eval_shape(objective.compressed, self._last.own(client)))
-        return bundle_size(uncompressed(self._last.params))
+            return bundle_size(jax.eval_shape(objective.compressed, last.own(client)))
+        return bundle_size(uncompressed(last.params))
 
     def _distance(self, snapshot: Snapshot) -> dict[str, float]:
         """The mean over clients of the squared distance to the known minimiser."""
@@ -222,8 +233,9 @@ class Record:
     def outcome(self, shared_by: int = 1) -> Outcome:
         """All that was noted. Cells that ran side by side share the time."""
         last, cell, prepared = self._last, self.cell, self._prepared
+        assert last is not None, "a run is shown at its end, if not before"
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
-        sizes = {scored.client: self._size(scored.client) for scored in self._scored}
+        sizes = {scored.client: self._size(last, scored.client) for scored in self._scored}
         label = prepared.program.algorithm.name
         scenes = self._scenes if prepared.scene is None else [*self._scenes, self._moment(last, prepared.scene)]
         return Outcome(
@@ -240,6 +252,7 @@ class Record:
             self._worked() / shared_by,
             self._ended and f"{self._ended}; last scored at time {last.time:g}",
             scenes,
+            last.refusals,
         )
 
 

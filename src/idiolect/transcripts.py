@@ -24,6 +24,7 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
         "also": {metric.name: metric.higher_is_better for metric in outcome.metrics[1:]},
         "seconds": outcome.seconds,
         "ended": outcome.ended,
+        **({"refusals": {str(c): why for c, why in outcome.refusals.items()}} if outcome.refusals else {}),
         "points": [_write_point(point) for point in outcome.points],
         "clients": [{**client._asdict(), **_write_size(outcome.sizes[client.client])} for client in outcome.clients],
         "scenes": [_write_moment(moment) for moment in outcome.scenes],

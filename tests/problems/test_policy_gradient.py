@@ -17,8 +17,8 @@ from idiolect.errors import UserMistake
 from idiolect.evaluation import mean_scores
 from idiolect.objectives import maml, moreau
 from idiolect.problems import environments, navigation, point_navigation
+from idiolect.problems.acting import best_scores
 from idiolect.problems.environments import MOVES, Environment, grid_navigation
-from idiolect.problems.navigation import best_scores
 from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
 from idiolect.problems.policy_gradient import policy_oracle, rollout
 from tests.compiling import in_a_hurry
@@ -264,7 +264,7 @@ def test_a_task_is_a_client_like_any_other(make):
     value, gradient = jax.jit(oracle.gradient)(params, KEY)
     assert jax.tree.map(jnp.shape, gradient) == jax.tree.map(jnp.shape, params)
     environment, policy = WORLDS[make]
-    goal = clients.train.rows["goal"][clients.train.starts[1]]
+    goal = clients.train.rows["task"][clients.train.starts[1]]
     run = jax.jit(jax.vmap(lambda key: rollout(environment, policy, goal, params, key).rewards))
     earned = run(jax.random.split(KEY, 7)) @ 0.95 ** np.arange(environment.horizon)  # the batch size is D
     assert float(value) == pytest.approx(-float(earned.mean()), rel=1e-5)

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 import idiolect
 from idiolect.catalog import SYNTHETIC
 from idiolect.errors import UserMistake
+from idiolect.learner import fine_tune
 from idiolect.options import make
 from idiolect.problems import ranking
 from idiolect.problems.forest import forest_scores
-from idiolect.problems.ranking import LOSSES, METRICS, MODELS, click_entropy, click_error, normalized_mrr, top1
+from idiolect.problems.rank_metrics import METRICS, normalized_mrr, top1
+from idiolect.problems.ranking import LOSSES, MODELS, click_entropy, click_error
 from idiolect.recipes.tables import parse_recipe, write_recipe
 
 PLACES = 5  # every list is padded to this length, so that each function is compiled once
@@ -182,6 +184,24 @@ def test_personalized_asynchronous_learning_improves_the_ranking():
     assert after > before + 0.2
 
 
+@pytest.mark.parametrize(("model", "loss"), [("mlp_cnn", "bce"), ("mlp", "mse"), ("mlp_cnn", "mse")])
+def test_every_model_learns_with_every_loss(model, loss):
+    """The loss falls on what was trained on, and the ranking of other queries leaves chance behind."""
+    problem = small(
+        clients=2, queries=(60, 60), personal=0.0, noise=0.05, extremes=0.0, model=model, loss=loss, scale=4.0
+    )
+    train, test = problem.clients.train.shard(0), problem.clients.test
+    oracle = problem.oracle(train, 8)
+    start = problem.init(jax.random.key(0))
+    learned = jax.jit(lambda keys: fine_tune(oracle, start, keys, 0.05))(jax.random.split(jax.random.key(1), 200))
+    value = jax.jit(problem.oracle(train, 64).value)
+    assert value(learned, jax.random.key(2)) < 0.8 * value(start, jax.random.key(2))
+    rows = test.starts[0] + np.arange(test.sizes[0])
+    queries = {name: values[rows] for name, values in test.rows.items()}
+    chance = METRIC["mrr"](jnp.zeros(queries["mask"].shape), queries["mask"], queries["clicked"]).mean()
+    assert problem.metric.score(learned, queries) > chance + 0.15
+
+
 def test_a_forest_beats_chance_pooled_and_alone():
     problem = small(clients=6, queries=(40, 40), personal=0.5, noise=0.05)
     store = problem.clients.test.rows
@@ -190,7 +210,7 @@ def test_a_forest_beats_chance_pooled_and_alone():
         for name, judge in METRIC.items()
     }
     for pooled in (True, False):
-        scores = forest_scores(problem.clients, pooled=pooled, trees=20)
+        scores = forest_scores(problem.clients, problem.clients.test, pooled=pooled, trees=20)
         assert set(scores) == {"mrr", "top1"}
         for name, values in scores.items():
             assert values.shape == (6,)
@@ -221,6 +241,11 @@ def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tm
         ("queries", [2, 9]),
         ("suggestions", [0, 3]),
         ("personal", -1),
+        ("clients", -5),
+        ("candidates", -1),
+        ("dimension", -2),
+        ("extremes", 1.5),
+        ("queries", []),
         ("metric", "ndcg"),
         ("loss", "hinge"),
         ("hidden", [0]),

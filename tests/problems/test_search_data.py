@@ -189,6 +189,11 @@ def test_parquet_is_read_like_csv(tmp_path):
     assert (read.users, read.features) == (expected.users, expected.features)
     for a, b in zip(read.searches, expected.searches, strict=True):
         assert all(np.array_equal(a[name], b[name]) for name in a)
+    for column, cell, words in (("user", 1.5, "row 1: user is 1.5"), ("query", ["x"], r"row 1: query is \['x'\]")):
+        odd = {**columns, column: [cell] * len(ROWS)}
+        parquet.write_table(pyarrow.table(odd), tmp_path / "odd.parquet")
+        with pytest.raises(UserMistake, match=rf"{words}, but must be text or a whole number"):
+            read_clicks(tmp_path / "odd.parquet")
     columns["a"][3] = None
     parquet.write_table(pyarrow.table(columns), tmp_path / "clicks.parquet")
     with pytest.raises(UserMistake, match="row 4: a is empty"):

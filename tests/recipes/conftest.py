@@ -36,6 +36,14 @@ split = "validation"
 at_most = 3
 headline = "own"
 
+[screening]
+policy = "clip"
+too_large = 100
+
+[attack]
+clients = 0.2
+kind = "noise"
+
 [[algorithms]]
 name = "persa_fl_me"
 label = "mine"
@@ -45,7 +53,8 @@ training = { step_size = 0.5 }
 
 [[algorithms]]
 name = "maml+buffered"
-protocol = { size = 3 }
+protocol = { size = 3, combine = "trimmed_mean", clip_norm = 2 }
+attack = { clients = [1, 2], kind = "nan" }
 """
 
 

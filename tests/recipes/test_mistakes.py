@@ -49,6 +49,14 @@ OUT_OF_RANGE = [
     ("algorithms.persa_fl_me.objective.lambda=-1", "objective.lambda is -1"),
     ("algorithms.persa_fl_me.objective.lambda=nan", "objective.lambda is nan"),
     ("algorithms.fedavg.protocol.participation=1.5", "protocol.participation is 1.5"),
+    ("algorithms.fedavg.protocol.combine=medain", "protocol.combine is 'medain'"),
+    ("algorithms.fedavg.protocol.trim=0.5", "protocol.trim is 0.5"),
+    ("algorithms.fedavg.protocol.clip_norm=0", "protocol.clip_norm is 0"),
+    ("screening.policy=ignore", "screening.policy is 'ignore'"),
+    ("screening.too_large=1", "screening.too_large is 1"),
+    ("attack={clients=0.2,kind='flip'}", "attack.kind is 'flip'"),
+    ("attack={clients=0.2,scale=0}", "attack.scale is 0"),
+    ("attack={kind='nan'}", "attack.clients is missing"),
 ]
 
 
@@ -69,6 +77,8 @@ def test_a_value_out_of_range_is_refused_by_field_and_value(base, setting, compl
         ("evaluation.pionts=3", "evaluation.pionts", "points"),
         ("network.dropuot=0.1", "network.dropuot", "dropout"),
         ("network.download.maen=1", "network.download.maen", "mean"),
+        ("screening.polcy=stop", "screening.polcy", "policy"),
+        ("attack={clients=0.2,knid='nan'}", "attack.knid", "kind"),
         ("algorithms.fedavg.trainign.step_size=1", "trainign", "training"),
         ("algorithms.fedavg.training.step_sise=1", "step_sise", "step_size"),
         ("algorithms.persa_fl_me.objective.lamda=3", "objective.lamda", "lambda"),

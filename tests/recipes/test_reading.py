@@ -28,7 +28,8 @@ def test_a_recipe_written_and_loaded_is_the_same_recipe_and_the_same_text(tmp_pa
 def test_a_written_recipe_names_every_option_of_its_algorithms_defaults_included(full):
     tables = tomllib.loads(write_recipe(load_recipe(full)))
     mine, cell = tables["algorithms"]
-    assert mine["objective"] == {"lambda": 12.0, "accuracy": 0.0, "iterations": 10, "inner_step_size": 0.01}
+    moreau = {"lambda": 12.0, "accuracy": 0.0, "iterations": 10, "inner_step_size": 0.01, "batches": "shared"}
+    assert mine["objective"] == moreau
     assert mine["protocol"] == {"beta": 1.0, "staleness": "hinge", "staleness_a": 0.5, "staleness_b": 4.0}
     assert cell["protocol"]["size"] == 3
     rule = {"name": "constant", "offset": 1.0}

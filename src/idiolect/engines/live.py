@@ -68,6 +68,7 @@ def live(
             rota.back(diary.client[turn])
         with clock.stopped():
             pulse(now, save)
+    fold.check(over=True)
     *rest, last = pauses
     yield from map(fold.snapshot, rest)
     yield fold.snapshot(last)._replace(table=diary.table(horizon))

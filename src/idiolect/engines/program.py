@@ -1,20 +1,17 @@
 """An algorithm on a kind of problem, compiled: what an engine calls, whatever the data and the seed."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
+from idiolect import screening
 from idiolect.contracts import Algorithm, Key, Params, Problem, Protocol, PyTree, Scalar, Shard, Upload, Work
 from idiolect.engines.generator import WRITTEN_OUT
 from idiolect.engines.workers import compile_for_clients
-from idiolect.errors import Diverged
 from idiolect.learner import learner
-from idiolect.network.diary import Diary
-from idiolect.network.timeline import Timeline
 
 
 class Turn(NamedTuple):
@@ -22,19 +19,30 @@ class Turn(NamedTuple):
 
     personal: PyTree
     upload: Upload
+    length: Scalar  # of the update
     report: dict[str, jax.Array]  # means over the local steps
     fault: jax.Array  # the first local step that was not finite, or -1, and what it gave
 
 
+class Arrival(NamedTuple):
+    """Which turn has come to its end, whose it was, and how old the model is that it began with."""
+
+    number: Any  # a number, or the trace of one
+    client: Any
+    staleness: Any
+
+
 class Ledger(NamedTuple):
-    """The server's state, with what clients reported summed up, and the first fault: (turn, local step, value).
+    """The server's state, with what clients reported summed up, whom it refused, and the first refusal.
 
     They stay on the device together, so that absorbing an update never waits for a number to reach Python.
     """
 
     server: PyTree
     totals: dict[str, jax.Array]
-    fault: jax.Array
+    told: Scalar  # how many reports the totals add up
+    watch: screening.Watch
+    fault: jax.Array  # of the first refusal: turn, verdict, local step, value; turn -1 while there is none
 
 
 class Program(NamedTuple):
@@ -45,7 +53,8 @@ class Program(NamedTuple):
     work: Work
     init: Callable[[Key], Params]
     turn: Callable[[PyTree, PyTree, Shard, Key, np.int32], Turn]
-    absorb: Callable[[Ledger, Turn, np.float32, np.int32], Ledger]  # (ledger, turn, staleness, number)
+    absorb: Callable[[Ledger, PyTree, Turn, Arrival], tuple[Ledger, PyTree]]
+    # (ledger, what the client had before its turn, turn, arrival) -> (ledger, what it keeps)
     close: Callable[[Ledger], Ledger]
 
 
@@ -57,15 +66,27 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
 
     def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
         personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
-        fault = first_fault(info["loss"], optax.tree.norm((upload.delta, personal)))
-        return Turn(personal, upload, {name: values.mean() for name, values in info.items()}, fault)
+        long = screening.length(upload.delta)
+        fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), screening.largest(personal), long))
+        return Turn(personal, upload, long, {name: values.mean() for name, values in info.items()}, fault)
 
-    def absorb(ledger: Ledger, turn: Turn, staleness: Scalar, number: Scalar) -> Ledger:
-        state = server.absorb(ledger.server, turn.upload, staleness)
-        totals = {name: ledger.totals.get(name, 0.0) + value for name, value in turn.report.items()}
-        fault = jnp.concatenate([number.astype(jnp.float32)[None], turn.fault])
-        news = (ledger.fault[0] < 0) & (turn.fault[0] >= 0)
-        return Ledger(state, totals, jnp.where(news, fault, ledger.fault))
+    def absorb(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
+        watch, upload, verdict = screening.screen(
+            ledger.watch,
+            turn.upload,
+            turn.length,
+            arrival.client,
+            server.read(ledger.server),
+            algorithm.screening,
+            sound=turn.fault[0] < 0,
+        )
+        absorbed = server.absorb(ledger.server, upload, arrival.staleness)
+        out = screening.is_refusal(verdict)
+        state, personal = _unless(out, (absorbed, turn.personal), (ledger.server, before))
+        totals = {name: ledger.totals.get(name, 0.0) + jnp.where(out, 0.0, v) for name, v in turn.report.items()}
+        fault = jnp.stack([arrival.number.astype(jnp.float32), verdict.astype(jnp.float32), *turn.fault])
+        fault = jnp.where((ledger.fault[0] < 0) & out, fault, ledger.fault)
+        return Ledger(state, totals, ledger.told + ~out, watch, fault), personal
 
     def close(ledger: Ledger) -> Ledger:
         return ledger._replace(server=server.close(ledger.server))
@@ -74,9 +95,28 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     return Program(algorithm, protocol, work, problem.init, turn_, absorb_, close_)
 
 
-def open_ledger(program: Program, params: Params, clients: int) -> Ledger:
-    """The ledger before the first update."""
-    return Ledger(program.protocol.server.init(params, clients), {}, jnp.full(3, -1.0))
+def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda fresh, kept: jnp.where(refused, kept, fresh), new, old)
+
+
+def open_ledger(program: Program, params: Params, participating: int, total: int) -> Ledger:
+    """The ledger before the first update, for so many clients that take part and so many in all."""
+    state, watch = program.protocol.server.init(params, participating), screening.begin(params, total)
+    return Ledger(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0))
+
+
+def take_in(
+    program: Program, ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival, expected: PyTree
+) -> tuple[Ledger, PyTree]:
+    """Absorb what has arrived if it has the shapes that are `expected`; else count it, and keep everything as it was.
+
+    The second result is what the client keeps.
+    """
+    if not screening.misfit(turn.upload, expected):
+        return program.absorb(ledger, before, turn, arrival)
+    watch = screening.judged(ledger.watch, arrival.client, screening.WRONG_SHAPE)
+    fault = np.array([arrival.number, screening.WRONG_SHAPE, -1, np.nan], np.float32)
+    return ledger._replace(watch=watch, fault=jnp.where(ledger.fault[0] < 0, fault, ledger.fault)), before
 
 
 def training_key(seed: int) -> Key:
@@ -84,20 +124,8 @@ def training_key(seed: int) -> Key:
     return jax.random.fold_in(jax.random.key(seed, impl=WRITTEN_OUT), 1)
 
 
-def first_fault(losses: jax.Array, moved: Scalar) -> jax.Array:
+def first_fault(losses: jax.Array, reached: Scalar) -> jax.Array:
     """The first local step whose loss is not finite (the last, if only the result is not), or -1; and the value."""
     bad = ~jnp.isfinite(losses)
-    step = jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(moved), -1, bad.size - 1))
-    return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], moved)])
-
-
-def check_finite(ledger: Ledger, program: Program, table: Timeline | Diary) -> None:
-    """Stop a run that has left the numbers."""
-    turn, step, value = np.asarray(ledger.fault).tolist()
-    if turn >= 0:
-        algorithm, number = program.algorithm, int(turn)
-        raise Diverged(
-            f"{algorithm.name} diverged: client {table.client[number]}, local step {int(step) + 1} of "
-            f"{algorithm.local_steps} in turn {number} at virtual time {table.arrived[number]:.4g} gave {value}; "
-            "a smaller step size may help"
-        )
+    step = jnp.where(bad.any(), jnp.argmax(bad), jnp.where(jnp.isfinite(reached), -1, bad.size - 1))
+    return jnp.stack([step.astype(jnp.float32), jnp.where(bad.any(), losses[step], reached)])

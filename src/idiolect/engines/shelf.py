@@ -6,7 +6,7 @@ clients times the size of the model.
 
 import mmap
 import tempfile
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,8 +63,10 @@ class Shelf(MutableMapping[int, PyTree]):
     def __len__(self) -> int:
         return len(self._near) + len(self._far)
 
-    def seen_now(self) -> "Shelf":
-        """The shelf as it is; what lies on disk may be gone or replaced later."""
+    def seen_now(self) -> Mapping[int, PyTree]:
+        """What is on the shelf; what lies on disk may be gone or replaced later."""
+        if not self._far:
+            return dict(self._near)
         view = Shelf(self._room)
         view._near, view._far, view._file = dict(self._near), dict(self._far), self._file
         return view

@@ -11,19 +11,22 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
 from idiolect.engines.crew import Crew, Job, Pending, Threads
-from idiolect.engines.program import Program, check_finite, open_ledger
+from idiolect.engines.health import check_health, check_model
+from idiolect.engines.program import Arrival, Program, open_ledger, take_in
 from idiolect.engines.shelf import Room, Shelf
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.network.diary import Diary
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
 from idiolect.saving import Pulse, Saved, as_tensors, fill, names_of
+from idiolect.screening import shapes_of, tally
 
-CHECK_EVERY = 64  # updates between two looks at whether all numbers are still finite
+CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
 
 
@@ -61,6 +64,7 @@ def simulate(
         elif table.delivered[event.turn]:  # a client that drops out leaves nothing behind
             fold.offer(event.turn)
         pulse(event.time, partial(fold.saved, done, len(times) - len(pauses)))
+    fold.check(over=True)
     for time in pauses:
         yield fold.snapshot(time)
 
@@ -74,21 +78,25 @@ class Fold:
         self._program, self._table, self._crew = program, table, crew
         protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server = protocol.server
-        self._ledger = open_ledger(program, params, len(clients.participating))
+        self._ledger = open_ledger(program, params, len(clients.participating), clients.total)
+        self._expected = shapes_of(self._server.offer(self._ledger.server))
+        self._crowd = len(np.unique(table.client)) or len(clients.participating)  # nobody knows yet who will come
         half = room._replace(bytes=room.bytes // 2)
         self._personal, self._offers = Shelf(half), Shelf(half)  # of clients; of versions that some turn still needs
         self._turns: dict[int, int] = {}  # those under way: which version they were offered
         self._needed: Counter[int] = Counter()  # how many turns under way need a version
         self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
+        self._before: dict[int, PyTree] = {}  # what the clients had whose turns are running
         self.running: dict[int, Pending] = {}
-        self._version, self._updates, self._reported = 0, 0, 0
+        self._version, self._updates = 0, 0
 
     def rehearse(self, members: Sequence[int]) -> None:
         """Let each of these clients take a turn that counts for nothing, so that everything is compiled."""
         offer = self._server.offer(self._ledger.server)
         jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
-        for turn in [self._crew.submit(job) for job in jobs]:
-            self._program.absorb(self._ledger, turn.result(), np.float32(0), np.int32(-1))
+        for job, turn in [(job, self._crew.submit(job)) for job in jobs]:
+            arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
+            self._program.absorb(self._ledger, job.personal, turn.result(), arrival)
 
     def offer(self, turn: int) -> None:
         """A client receives the model as it is."""
@@ -101,15 +109,21 @@ class Fold:
         """The server absorbs what comes of a turn, so many versions late."""
         while turn not in self.running:
             self._start_next()
-        result = self.running.pop(turn).result()
+        result, client = self.running.pop(turn).result(), np.int32(self._table.client[turn])
         self._forget(self._turns.pop(turn))
+        before = self._before.pop(turn)
         self._start_some()
-        if jax.tree.leaves(result.personal):
-            self._personal[int(self._table.client[turn])] = result.personal
-        self._ledger = self._program.absorb(self._ledger, result, age, np.int32(turn))
+        arrival = Arrival(np.int32(turn), client, age)
+        self._ledger, kept = take_in(self._program, self._ledger, before, result, arrival, self._expected)
+        if jax.tree.leaves(kept):
+            self._personal[int(client)] = kept
         self._version, self._updates = self._version + 1, self._updates + 1
         if self._updates % CHECK_EVERY == 0:
-            check_finite(self._ledger, self._program, self._table)
+            self.check()
+
+    def check(self, *, over: bool = False) -> None:
+        """Stop a run that has gone wrong."""
+        check_health(self._ledger, self._program, self._table, self._crowd, over=over)
 
     def close(self) -> None:
         """A round is over."""
@@ -127,7 +141,6 @@ class Fold:
             "pauses": pauses,
             "version": self._version,
             "updates": self._updates,
-            "reported": self._reported,
             "totals": list(self._ledger.totals),
             "clients": list(self._personal),
             "offers": {str(turn): version for turn, version in self._turns.items()},
@@ -142,7 +155,7 @@ class Fold:
         self._ledger = fill("ledger", ledger, tensors)._replace(totals=totals)
         for client in facts["clients"]:
             self._personal[client] = fill(f"client{client}", self._program.work.init(first, client), tensors)
-        self._version, self._updates, self._reported = facts["version"], facts["updates"], facts["reported"]
+        self._version, self._updates = facts["version"], facts["updates"]
         for version in set(facts["offers"].values()):
             self._offers[version] = fill(f"offer{version}", first, tensors)
         for turn, version in facts["offers"].items():
@@ -151,10 +164,11 @@ class Fold:
 
     def snapshot(self, time: float) -> Snapshot:
         """The run at this time."""
-        check_finite(self._ledger, self._program, self._table)
-        count, self._reported = self._updates - self._reported, self._updates
-        means = {name: float(total) / count for name, total in self._ledger.totals.items()}
-        self._ledger = self._ledger._replace(totals={})
+        self.check()
+        check_model(self._ledger, self._program, time)
+        count, refusals = int(self._ledger.told), tally(self._ledger.watch)
+        means = {name: float(total) / count for name, total in self._ledger.totals.items() if count}
+        self._ledger = self._ledger._replace(totals={}, told=jnp.int32(0))
         work, personal, offer = self._program.work, self._personal.seen_now(), self._server.offer(self._ledger.server)
 
         def state(client: int) -> PyTree:
@@ -166,7 +180,8 @@ class Fold:
         def own(client: int) -> PyTree:
             return work.own(state(client))
 
-        return Snapshot(time, self._updates, self._server.read(self._ledger.server), model, personal, own, means)
+        params = self._server.read(self._ledger.server)
+        return Snapshot(time, self._updates, params, model, personal, own, means, refusals=refusals)
 
     def _under_way(self, turn: int, version: int) -> None:
         self._turns[turn], self._needed[version] = version, self._needed[version] + 1
@@ -186,4 +201,5 @@ class Fold:
         client, version = int(self._table.client[turn]), self._turns[turn]
         offer = self._offers[version]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
+        self._before[turn] = personal
         self.running[turn] = self._crew.submit(Job(turn, client, personal, version, offer))

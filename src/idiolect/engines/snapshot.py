@@ -19,4 +19,5 @@ class Snapshot(NamedTuple):
     reports: dict[str, float]  # means, since the last snapshot, of what clients told; and what the engine measured
     ended: str = ""  # why the run came to nothing before its time, if it did
     excused: str = ""  # what would explain it if scores were no numbers
+    refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
     table: Timeline | None = None  # at the end, the timeline that was written down, if the clock was a real one

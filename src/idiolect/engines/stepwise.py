@@ -7,15 +7,18 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
-from idiolect.engines.program import Program, check_finite, open_ledger, training_key
+from idiolect.engines.health import check_health
+from idiolect.engines.program import Arrival, Program, open_ledger, take_in, training_key
 from idiolect.network.timeline import ARRIVAL, OFFER, Timeline, events, staleness
+from idiolect.screening import shapes_of
 
 
 def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: int) -> tuple[Params, dict[int, PyTree]]:
     """Fold the protocol over the timeline; the final model of the server, and what stays on the clients."""
     protocol, params = program.protocol, program.init(jax.random.key(seed))
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
-    ledger = open_ledger(program, params, len(clients.participating))
+    ledger = open_ledger(program, params, len(clients.participating), clients.total)
+    expected, crowd = shapes_of(protocol.server.offer(ledger.server)), len(np.unique(table.client))
     personal: dict[int, PyTree] = {}
     offers = {}
     for event in events(table):
@@ -26,9 +29,10 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
             shard, offer = clients.train.shard(client), offers.pop(event.turn)
             before = personal[client] if client in personal else program.work.init(offer, client)
             result = program.turn(before, offer, shard, training_key(seed), number)
-            personal[client] = result.personal
-            ledger = program.absorb(ledger, result, age[event.turn], number)
-            check_finite(ledger, program, table)
+            arrival = Arrival(number, np.int32(client), age[event.turn])
+            ledger, personal[client] = take_in(program, ledger, before, result, arrival, expected)
+            check_health(ledger, program, table, crowd)
         else:
             ledger = program.close(ledger)
+    check_health(ledger, program, table, crowd, over=True)
     return protocol.server.read(ledger.server), personal

@@ -22,8 +22,7 @@ def draw_timeline(
     rng = np.random.default_rng(seed)
     devices = Devices(network, len(participating), rng)
     if schedule.rounds:
-        cohort = max(1, round(schedule.participation * len(participating)))
-        parts = _rounds(devices, len(participating), cohort, horizon, rng)
+        parts = _rounds(devices, len(participating), schedule.cohort(len(participating)), horizon, rng)
     else:
         parts = _free_running(devices, len(participating), horizon)
     table = Timeline(*map(np.concatenate, zip(*parts, strict=True))) if parts else None

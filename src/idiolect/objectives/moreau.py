@@ -9,6 +9,7 @@ Personalized federated learning with Moreau envelopes (pFedMe). 2020, Algorithm 
 | Alg. 2, l. 11: minimise h up to a gradient norm of nu | `solve`, `accuracy` |
 | Alg. 2, l. 12 and (10): lambda (w - theta) | `gradient` |
 | Appendix D: a constant number of inner steps | `accuracy=0`, `iterations` |
+| MEMRL, "Bi-level optimization" (a): a new batch in every inner step | `batches="independent"` |
 
 Deviations: line 11 is given an iteration cap, and tells when the cap cut it short (`capped`) with the gradient norm at
 the last point it measured (`residual`): at the returned point if the accuracy was met, one step before it if not.
@@ -17,7 +18,7 @@ Laws: as lambda grows the gradient tends to the plain one; the gradient matches 
 the inner problem is solved; lambda must exceed the smoothness L of f_i for h to be strongly convex.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,23 +34,25 @@ def moreau(
     accuracy: Annotated[float, Ge(0)] = 0.0,
     iterations: Annotated[int, Ge(1)] = 10,
     inner_step_size: Annotated[float, Gt(0)] | None = None,
+    batches: Literal["shared", "independent"] = "shared",
 ) -> Objective:
     """Minimise min_theta f_i(theta) + lambda/2 ||theta - w||^2 over w, with theta found by gradient descent.
 
     The descent stops when the gradient norm of h is at most `accuracy` (nu), or after `iterations`. Its step size is
-    `inner_step_size`, by default 1 / (2 lambda), which is safe while f_i is lambda-smooth.
+    `inner_step_size`, by default 1 / (2 lambda), which is safe while f_i is lambda-smooth. `batches`: whether all inner
+    steps see the same batch (PersA-FL, pFedMe), or each one a batch of its own (MEMRL).
     """
     rate = 0.5 / lambda_ if inner_step_size is None else inner_step_size
 
     def solve(oracle: Oracle, anchor: Params, key: Key) -> tuple[Params, Info]:
-        # Alg. 2, l. 10-11. Every iteration uses the same key, and so the same batch D.
+        # Alg. 2, l. 10-11. The same key means the same batch D.
         def unfinished(state: tuple[Params, Scalar, Scalar, Scalar]) -> Scalar:
             _, residual, count, _ = state
             return (residual > accuracy) & (count < iterations)
 
         def improve(state: tuple[Params, Scalar, Scalar, Scalar]) -> tuple[Params, Scalar, Scalar, Scalar]:
             theta, _, count, _ = state
-            loss, grads = oracle.gradient(theta, key)
+            loss, grads = oracle.gradient(theta, key if batches == "shared" else jax.random.fold_in(key, count))
             grads = optax.tree.add_scale(grads, lambda_, optax.tree.sub(theta, anchor))
             residual = optax.tree.norm(grads).astype(jnp.float32)
             step = jnp.where(residual > accuracy, rate, 0.0)

@@ -1,8 +1,9 @@
 """A user's own searches from a table: one row per candidate, as CSV (UTF-8, with commas) or as Parquet.
 
-Columns: `user`, `query` (unique among the queries of a user), `clicked` (1 or 0, true or false), and any number of
-others, which are all taken for features and must hold finite numbers. The rows of a query need not stand together;
-their order is the order of its list. Features are taken as they are: bring them to about the same scale.
+Columns: `user` and `query` (unique among the queries of a user), text or whole numbers; `clicked` (1 or 0, true or
+false); and any number of others, which are all taken for features and must hold finite numbers. The rows of a query
+need not stand together; their order is the order of its list. Features are taken as they are: bring them to about the
+same scale.
 """
 
 import csv
@@ -64,6 +65,8 @@ def _people(path: Path, table: _Table, clicked: np.ndarray) -> dict[str, list[li
         for name, cell in (("user", user), ("query", query)):
             if cell is None or not str(cell).strip():
                 raise UserMistake(f"{table.place(row)}: {name} is empty, but every row must say whose query it is of")
+            if not isinstance(cell, str | int) or isinstance(cell, bool):
+                raise UserMistake(f"{table.place(row)}: {name} is {cell!r}, but must be text or a whole number")
         people.setdefault(str(user).strip(), {}).setdefault(str(query).strip(), []).append(row)
     for user, queries in people.items():
         for query, rows in queries.items():

@@ -43,8 +43,8 @@ class Environment(NamedTuple):
     reset: Callable[[Task, Key], State]
     step: Callable[[Task, State, jax.Array, Key], tuple[State, Scalar]]  # (task, state, action, key) -> state, reward
     observe: Callable[[Task, State], jax.Array]  # what the policy sees: `features` numbers, or one of so many
-    best_rewards: Callable[[Task, State], jax.Array]  # from this state on, step by step: nobody can do better
-    check: Callable[[np.ndarray], None]  # refuses a task whose goal cannot be reached from everywhere
+    best_rewards: Callable[[Task, State], jax.Array] | None  # from this state on, step by step: nobody can do better
+    check: Callable[[np.ndarray], None]  # refuses a task that this world cannot pose
     horizon: int
     features: int
     kind: Literal["discrete", "continuous"]

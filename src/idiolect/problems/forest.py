@@ -1,8 +1,8 @@
 """The classic rival of the ranking models: a random forest on candidates, from scikit-learn.
 
 A candidate is a row of features, labelled by whether it was clicked; the forest's chance of a click is its score. It
-learns from what a federated method may learn from, the training and adaptation parts, and is scored on the same test
-queries with the same metrics. Pooled, one forest sees the rows of all participating users, which no federated method
+learns from what a federated method may learn from, the training and adaptation parts, and is scored on the same queries
+with the same metrics. Pooled, one forest sees the rows of all participating users, which no federated method
 does; alone, every user has a forest, from its own rows only.
 """
 
@@ -12,26 +12,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Clients, Split
-from idiolect.problems.ranking import METRICS
+from idiolect.problems.rank_metrics import METRICS
 
 
 def forest_scores(
-    clients: Clients, *, pooled: bool = True, trees: int = 100, leaf: int = 5, jobs: int | None = None, seed: int = 0
+    clients: Clients,
+    scored: Split,
+    *,
+    pooled: bool = True,
+    trees: int = 100,
+    leaf: int = 5,
+    jobs: int | None = None,
+    seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Every user's mean over its test queries, for each metric: `{"mrr": (users,), "top1": (users,)}`.
+    """Every user's mean over its scored queries, for each metric: `{"mrr": (users,), "top1": (users,)}`.
 
     `trees` is the number of trees, `leaf` the least number of candidates in a leaf, `jobs` how many cores are used.
     """
-    store = {name: np.asarray(values) for name, values in clients.test.rows.items()}
+    store = {name: np.asarray(values) for name, values in scored.rows.items()}
     scores = np.zeros(store["mask"].shape, np.float32)
     groups = [clients.participating] if pooled else [[user] for user in range(clients.total)]
     for number, group in enumerate(groups):
         known = np.concatenate([_rows(part, user) for user in group for part in (clients.train, clients.adapt)])
         predict = _fit(store, known, trees, leaf, jobs, seed + number)
-        asked = np.concatenate([_rows(clients.test, user) for user in (range(clients.total) if pooled else group)])
+        asked = np.concatenate([_rows(scored, user) for user in (range(clients.total) if pooled else group)])
         scores[asked] = predict(asked)
     return {
-        name: np.array([values[_rows(clients.test, user)].mean() for user in range(clients.total)])
+        name: np.array([values[_rows(scored, user)].mean() for user in range(clients.total)])
         for name, values in _judged(scores, store).items()
     }
 

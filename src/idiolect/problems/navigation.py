@@ -1,8 +1,6 @@
 """Clients that learn their way to a goal of their own: MEMRL's experiment (Fig. 1) as a problem like any other.
 
-A client is a task. Its data is where its goal is, which its policy does not see, and the seeds of the episodes on which
-it is scored; training and adaptation draw as many new episodes as they like. The batch size is the number D of
-trajectories, and the metric is the discounted return of one episode per row.
+A client's task (`idiolect.problems.acting`) is where its goal is. The metric is the discounted return.
 """
 
 from collections.abc import Sequence
@@ -14,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, Scalar, Scene, Shard, Split
+from idiolect.contracts import Key, Params, Problem, Scene, Shard
 from idiolect.errors import UserMistake
 from idiolect.problems import environments
+from idiolect.problems.acting import acting_problem, episode_key
 from idiolect.problems.environments import Environment, Reward, State
 from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
-from idiolect.problems.policy_gradient import Baseline, discounted, policy_oracle, rollout, start
+from idiolect.problems.policy_gradient import Baseline, rollout, start
 
 DRAWN = 10  # episodes in a scene
 
@@ -60,7 +59,18 @@ def navigation(
     else:
         acting = softmax_policy(environment.features, environment.actions, hidden)
     places = _places(environment, goals, clients, np.int32)
-    return _problem("navigation", environment, acting, _clients(places, episodes, unseen, rng), discount, baseline)
+    problem = acting_problem(
+        "navigation",
+        environment,
+        acting,
+        places,
+        discount=discount,
+        baseline=baseline,
+        episodes=episodes,
+        unseen=unseen,
+        seed=seed,
+    )
+    return _on_a_map(problem, environment, acting)
 
 
 def point_navigation(
@@ -89,52 +99,30 @@ def point_navigation(
     drawn = rng.uniform(-1, 1, (clients, 2)).tolist() if goals is None else goals
     acting = gaussian_policy(environment.features, environment.actions, hidden, deviation)
     places = _places(environment, drawn, clients, np.float32)
-    return _problem(
-        "point_navigation", environment, acting, _clients(places, episodes, unseen, rng), discount, baseline
+    problem = acting_problem(
+        "point_navigation",
+        environment,
+        acting,
+        places,
+        discount=discount,
+        baseline=baseline,
+        episodes=episodes,
+        unseen=unseen,
+        seed=seed,
     )
+    return _on_a_map(problem, environment, acting)
 
 
-def best_scores(environment: Environment, split: Split, discount: float) -> np.ndarray:
-    """The best score any policy could have on each client's rows of a split: the shortest way from every start."""
-
-    def best(row: Batch) -> Scalar:
-        state = start(environment, row["goal"], _episode_key(row))
-        return discounted(environment.best_rewards(row["goal"], state), discount).sum()
-
-    scores = np.asarray(jax.jit(jax.vmap(best))(split.rows))
-    ranges = zip(split.starts, split.sizes, strict=True)
-    return np.array([scores[begin : begin + size].mean() for begin, size in ranges])
-
-
-def _problem(
-    name: str, environment: Environment, policy: Policy, clients: Clients, discount: float, baseline: Baseline
-) -> Problem:
-    def oracle(shard: Shard, batch_size: int) -> Oracle:
-        return policy_oracle(environment, policy, shard.rows["goal"][shard.start], batch_size, discount, baseline)
-
-    def earned(params: Params, row: Batch) -> Scalar:
-        path = rollout(environment, policy, row["goal"], params, _episode_key(row))
-        return discounted(path.rewards, discount).sum()
-
-    def score(params: Params, batch: Batch) -> Scalar:
-        return jax.vmap(earned, (None, 0))(params, batch).mean()
-
-    drawn = min(DRAWN, int(clients.test.sizes.min()))
+def _on_a_map(problem: Problem, environment: Environment, policy: Policy) -> Problem:
+    """The same problem with scenes: the ways that a policy goes on some of the rows it is scored on."""
+    drawn = min(DRAWN, int(problem.clients.test.sizes.min()))
 
     def scene(params: Params, shard: Shard) -> Scene:
         rows = jax.tree.map(lambda store: jax.lax.dynamic_slice_in_dim(store, shard.start, drawn), shard.rows)
-        paths = jax.vmap(partial(_path, environment, policy, params))(rows["goal"], jax.vmap(_episode_key)(rows))
-        return Scene(paths, rows["goal"][0])
+        paths = jax.vmap(partial(_path, environment, policy, params))(rows["task"], jax.vmap(episode_key)(rows))
+        return Scene(paths, rows["task"][0])
 
-    return Problem(
-        name,
-        policy.init,
-        oracle,
-        Metric("reward", score, higher_is_better=True),
-        clients,
-        references={"best": lambda split: best_scores(environment, split, discount)[None]},
-        scene=scene,
-    )
+    return problem._replace(scene=scene)
 
 
 def _path(environment: Environment, policy: Policy, params: Params, goal: jax.Array, key: Key) -> jax.Array:
@@ -149,30 +137,9 @@ def _path(environment: Environment, policy: Policy, params: Params, goal: jax.Ar
     return jnp.concatenate([begin[None], places])
 
 
-def _episode_key(row: Batch) -> Key:
-    # Folded in, so that no seed of a run can give the same key.
-    return jax.random.fold_in(jax.random.key(0), row["seed"])
-
-
 def _places(environment: Environment, goals: Sequence[Sequence[float]], clients: int, kind: type) -> np.ndarray:
     if len(goals) != clients:
         raise UserMistake(f"problem.goals has {len(goals)} goals, but problem.clients is {clients}; give one to each")
     for goal in goals:
-        environment.check(np.asarray(goal))
+        environment.check(np.asarray(goal))  # as it was written, before it is made to fit a type
     return np.asarray(goals, kind)
-
-
-def _clients(goals: np.ndarray, episodes: int, unseen: float, rng: np.random.Generator) -> Clients:
-    """One row each to train and to adapt on, which tells the goal, and a row for each episode that is scored."""
-    clients, lengths = len(goals), np.array([1, 1, episodes, episodes], np.int32)
-    if round(unseen * clients) == clients:
-        raise UserMistake(f"problem.unseen is {unseen}, which leaves none of {clients} clients to train")
-    each = int(lengths.sum())
-    seeds = (rng.integers(2**32) + np.arange(clients * each)) % 2**32  # no two alike
-    store = {"goal": jnp.asarray(np.repeat(goals, each, axis=0)), "seed": jnp.asarray(seeds.astype(np.uint32))}
-    starts = (np.arange(clients)[:, None] * each + np.cumsum(lengths) - lengths).astype(np.int32)
-    train, adapt, validation, test = (
-        Split(store, starts[:, part], np.full(clients, length, np.int32)) for part, length in enumerate(lengths)
-    )
-    held_out = rng.choice(clients, size=round(unseen * clients), replace=False)
-    return Clients(train, adapt, validation, test, frozenset(int(client) for client in held_out))

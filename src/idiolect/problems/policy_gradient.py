@@ -12,6 +12,7 @@ estimation in stochastic computation graphs. 2019.
 | g_i(tau; w) = sum_h grad log pi(a^h, s^h; w) R_i^h(tau), R_i^h = sum_{l >= h} gamma^l r^l | `gradient` |
 | grad J_i(D_i; w), the mean of g_i over a batch of D trajectories | the batch size is D |
 | Alg. 1, l. 6: theta^0 = w, steps beta, accuracy nu | `moreau`: `inner_step_size` = beta, `accuracy` = nu |
+| (a): new trajectories in every inner step | `moreau`: `batches` = "independent" |
 | Alg. 1, l. 8: w <- (1 - alpha lambda) w + alpha lambda mean theta_i | `moreau` under `synchronous`, 1 local step |
 | Alg. 1, l. 4: a batch of B tasks | `synchronous`, `participation` = B / |I| |
 
@@ -28,8 +29,8 @@ the same and takes less time.
 
 Deviations: the paper has no baseline, and neither has `baseline="none"`; `others` takes for b_h what the other
 trajectories of the batch earned from step h on, on average, which does not depend on the trajectory and so leaves all
-means alone. Alg. 1 (a) draws new trajectories in every inner step. So does this oracle, from the policy as it is by
-then; but `moreau` repeats the key, and so the random numbers behind the draws.
+means alone. Where `moreau` repeats its key (`batches` = "shared"), this oracle draws from the policy as it is by then,
+but with the same random numbers, and so from the same starts.
 
 Laws: gradient and Hessian-vector product have the means of the exact ones and errors like 1 / sqrt(D); the same key
 gives the same numbers. The gradient is not the derivative of `value` at a fixed key, which jumps where an action

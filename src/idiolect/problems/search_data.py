@@ -7,7 +7,7 @@ and it says no more; this generator has the same sizes, and the rest is ours:
 - "x3" means that a search engine picks the k suggestions of a list from 3k candidates. The user sees and clicks one of
   the k; a model has to find it among all 3k, so that the 2k that were never shown are its negatives.
 - A candidate is a vector x of standard normal features. A user's utility is linear in x and in |x|, which no linear
-  model of x can tell: some like more of a feature, some like it extreme.
+  model of x can tell: some like more of a feature, some like it extreme. |x| makes a share `extremes` of its variance.
 - The coefficients of user i are (common + `personal` * own_i) / sqrt(1 + `personal`^2): utilities have the same spread
   whatever `personal` is, and personal^2 / (1 + personal^2) of their variance is the user's own.
 - The engine knows the common part only, up to a normal error of size `noise`. It orders the candidates, best first;
@@ -36,9 +36,10 @@ class Crowd(NamedTuple):
     queries: tuple[int, int] = (30, 100)  # a user has so many, at least and at most
     suggestions: tuple[int, int] = (2, 25)  # a list shows so many
     candidates: int = 3  # for every suggestion that is shown
-    dimension: int = 10  # features of a candidate
-    personal: float = 1.0  # the size of a user's own part of the preferences; the common part has size 1
-    noise: float = 0.2  # of clicks, and of the engine; utilities have a standard deviation of about 1
+    dimension: int = 20  # features of a candidate
+    extremes: float = 0.2  # the share of |x| in the variance of utilities
+    personal: float = 0.6  # the size of a user's own part of the preferences; the common part has size 1
+    noise: float = 0.1  # of clicks, and of the engine; utilities have a standard deviation of about 1
 
 
 def draw_searches(crowd: Crowd = Crowd(), *, seed: int = 0) -> list[Searches]:
@@ -55,9 +56,9 @@ def draw_searches(crowd: Crowd = Crowd(), *, seed: int = 0) -> list[Searches]:
 
 def draw_preferences(crowd: Crowd, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """The common coefficients of utility, and every user's; each a vector over the features of `taste`."""
-    size = 2 * crowd.dimension
-    common = rng.standard_normal(size) / np.sqrt(size)
-    own = rng.standard_normal((crowd.clients, size)) / np.sqrt(size)
+    variances = np.repeat([1 - crowd.extremes, crowd.extremes], crowd.dimension) / crowd.dimension
+    common = rng.standard_normal(2 * crowd.dimension) * np.sqrt(variances)
+    own = rng.standard_normal((crowd.clients, 2 * crowd.dimension)) * np.sqrt(variances)
     return common, (common + crowd.personal * own) / np.sqrt(1 + crowd.personal**2)
 
 

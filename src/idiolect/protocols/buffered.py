@@ -1,7 +1,7 @@
 """The server collects K updates, as they arrive, and then takes one step.
 
 J. Nguyen, K. Malik, H. Zhan, A. Yousefpour, M. Rabbat, M. Malek, D. Huba. Federated learning with buffered asynchronous
-aggregation (FedBuff). 2022, Algorithm 1.
+aggregation (FedBuff). 2022, Algorithm 1. Robust combinations: see `idiolect.protocols.robust`.
 
 | FedBuff, Alg. 1 | code |
 | --- | --- |
@@ -13,14 +13,17 @@ Deviations: differential privacy and secure aggregation, which the paper discuss
 Laws: `buffered(size=1)` is `asynchronous`, to the bit.
 """
 
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 
-from idiolect.contracts import Params, Protocol, Scalar, Schedule, Server, Upload
+from idiolect.contracts import Params, Protocol, PyTree, Scalar, Schedule, Server, Upload
 from idiolect.protocols.exchange import send_difference
+from idiolect.protocols.robust import Combine, Held, add, clip, combination, hold, step
 from idiolect.protocols.staleness import Staleness, staleness_weight
 
 
@@ -39,19 +42,53 @@ def buffered(
     staleness: Staleness = "constant",
     staleness_a: Annotated[float, Ge(0)] = 0.5,
     staleness_b: Annotated[float, Ge(0)] = 4.0,
+    combine: Combine = "mean",
+    trim: Annotated[float, Ge(0), Lt(0.5)] = 0.2,
+    clip_norm: Annotated[float, Gt(0)] | None = None,
 ) -> Protocol:
-    """Step by `beta` times the average of every `size` updates, each weighted by its staleness."""
+    """Step by `beta` times the average of every `size` updates, each weighted by its staleness.
+
+    `combine` by coordinate medians or means without the share `trim` at each end, and `clip_norm`, which bounds the
+    length of every update, guard against clients that lie.
+    """
     weigh = staleness_weight(staleness, staleness_a, staleness_b)
+    schedule = Schedule(rounds=False, updates_per_step=size)
+    if combine != "mean":
+        return _robust(schedule, beta, weigh, combination(combine, trim), clip_norm)
 
     def init(params: Params, clients: int) -> Buffer:
         return Buffer(params, optax.tree.zeros_like(params), jnp.int32(0))
 
     def absorb(state: Buffer, upload: Upload, staleness: Scalar) -> Buffer:
-        waiting = optax.tree.add_scale(state.waiting, weigh(staleness), upload.delta)
+        waiting = optax.tree.add_scale(state.waiting, weigh(staleness), clip(upload.delta, clip_norm))
         full = state.filled + 1 == size
         step, keep = jnp.where(full, beta / size, 0.0), jnp.where(full, 0.0, 1.0)
         params = optax.tree.add_scale(state.params, -step, waiting)
         return Buffer(params, optax.tree.scale(keep, waiting), jnp.where(full, 0, state.filled + 1))
 
     server = Server(init, lambda state: state.params, absorb, lambda state: state, lambda state: state.params)
-    return Protocol(server, send_difference, Schedule(rounds=False, updates_per_step=size))
+    return Protocol(server, send_difference, schedule)
+
+
+def _robust(
+    schedule: Schedule,
+    beta: float,
+    weigh: Callable[[Scalar], Scalar],
+    combine: Callable[[PyTree, Scalar], Params],
+    clip_norm: float | None,
+) -> Protocol:
+    """The same buffer; weighted updates are held one by one until it is full."""
+
+    def absorb(state: Held, upload: Upload, staleness: Scalar) -> Held:
+        state = add(state, optax.tree.scale(weigh(staleness), clip(upload.delta, clip_norm)))
+        full = state.filled == schedule.updates_per_step
+        return jax.lax.cond(full, lambda held: step(held, beta, combine), lambda held: held, state)
+
+    server = Server(
+        init=lambda params, clients: hold(params, schedule.updates_per_step),
+        offer=lambda state: state.params,
+        absorb=absorb,
+        close=lambda state: state,
+        read=lambda state: state.params,
+    )
+    return Protocol(server, send_difference, schedule)

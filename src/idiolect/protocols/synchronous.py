@@ -2,7 +2,7 @@
 
 H. B. McMahan et al. Communication-efficient learning of deep networks from decentralized data (FedAvg). 2017,
 Algorithm 1. A. Fallah, A. Mokhtari, A. Ozdaglar. Per-FedAvg. 2020, Algorithm 1, (10). C. T. Dinh, N. H. Tran,
-T. D. Nguyen. pFedMe. 2020, Algorithm 1 (server mixing beta).
+T. D. Nguyen. pFedMe. 2020, Algorithm 1 (server mixing beta). Robust combinations: see `idiolect.protocols.robust`.
 
 | paper | code |
 | --- | --- |
@@ -17,14 +17,17 @@ is left out of that round's average, and a round nobody finishes changes nothing
 Laws: with everyone, no delay and `beta = 1` a run equals a hand-written FedAvg loop bit for bit.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import jax.numpy as jnp
 import optax
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
-from idiolect.contracts import Params, Protocol, Scalar, Schedule, Server, Upload
+from idiolect.contracts import Params, Protocol, PyTree, Scalar, Schedule, Server, Upload
+from idiolect.errors import UserMistake
 from idiolect.protocols.exchange import send_difference
+from idiolect.protocols.robust import Combine, Held, add, clip, combination, hold, step
 
 
 class RoundState(NamedTuple):
@@ -40,15 +43,29 @@ def synchronous(
     participation: Annotated[float, Gt(0), Le(1)] = 1.0,
     beta: Annotated[float, Gt(0)] = 1.0,
     weighting: Literal["uniform", "samples"] = "uniform",
+    combine: Combine = "mean",
+    trim: Annotated[float, Ge(0), Lt(0.5)] = 0.2,
+    clip_norm: Annotated[float, Gt(0)] | None = None,
 ) -> Protocol:
-    """Average the work of a fraction `participation` of the clients a round; move by `beta` towards the average."""
+    """Average the work of a fraction `participation` of the clients a round; move by `beta` towards the average.
+
+    `combine` by coordinate medians or means without the share `trim` at each end, and `clip_norm`, which bounds the
+    length of every update, guard against clients that lie.
+    """
+    schedule = Schedule(rounds=True, participation=participation)
+    if combine != "mean":
+        if weighting == "samples":
+            raise UserMistake(
+                f"protocol.combine is '{combine}', which counts everyone alike, but protocol.weighting is 'samples'"
+            )
+        return _robust(schedule, beta, combination(combine, trim), clip_norm)
 
     def init(params: Params, clients: int) -> RoundState:
         return RoundState(params, optax.tree.zeros_like(params), jnp.float32(0))
 
     def absorb(state: RoundState, upload: Upload, staleness: Scalar) -> RoundState:
         weight = jnp.float32(upload.weight) if weighting == "samples" else jnp.float32(1)
-        total = optax.tree.add_scale(state.total, weight, upload.delta)
+        total = optax.tree.add_scale(state.total, weight, clip(upload.delta, clip_norm))
         return RoundState(state.params, total, state.weight + weight)
 
     def close(state: RoundState) -> RoundState:
@@ -57,4 +74,22 @@ def synchronous(
         return init(params, 0)
 
     server = Server(init, lambda state: state.params, absorb, close, lambda state: state.params)
-    return Protocol(server, send_difference, Schedule(rounds=True, participation=participation))
+    return Protocol(server, send_difference, schedule)
+
+
+def _robust(
+    schedule: Schedule, beta: float, combine: Callable[[PyTree, Scalar], Params], clip_norm: float | None
+) -> Protocol:
+    """The same rounds; updates are held one by one until the round closes."""
+
+    def absorb(state: Held, upload: Upload, staleness: Scalar) -> Held:
+        return add(state, clip(upload.delta, clip_norm))
+
+    server = Server(
+        init=lambda params, clients: hold(params, schedule.cohort(clients)),
+        offer=lambda state: state.params,
+        absorb=absorb,
+        close=lambda state: step(state, beta, combine),
+        read=lambda state: state.params,
+    )
+    return Protocol(server, send_difference, schedule._replace(cohort_only=True))

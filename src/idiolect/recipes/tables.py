@@ -11,7 +11,8 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from idiolect import catalog
-from idiolect.contracts import StepRule
+from idiolect.attacks import Attack
+from idiolect.contracts import Screening, StepRule
 from idiolect.errors import UserMistake
 from idiolect.network.delays import Network
 from idiolect.network.unreliable import Links
@@ -49,7 +50,8 @@ class ImageProblem(_Table):
 class Training(_Table):
     """`[training]`: how a client descends. An algorithm may have its own values for any of these.
 
-    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none.
+    Without `local_steps` a client takes 10 where there is a server, and 1 where there is none; but a named algorithm
+    may have a number of its own (`memrl` takes 1).
     """
 
     local_steps: Count | None = None
@@ -95,20 +97,25 @@ class Evaluation(_Table):
 
 
 class AlgorithmTable(_Table):
-    """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label."""
+    """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label.
+
+    Some of its clients may be under an `attack` of their own in place of the recipe's.
+    """
 
     name: str
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)] | None = None
     objective: dict[str, Any] = {}
     protocol: dict[str, Any] = {}
     training: OwnTraining = OwnTraining()
+    attack: Attack | None = None
 
 
 class Recipe(_Table):
     """A whole experiment.
 
     `network` is what algorithms with a server meet, `topology` and `links` what those without one do; for these, a
-    round is one unit of virtual time.
+    round is one unit of virtual time. `screening` is what servers do with updates that cannot be right, `attack` who
+    falsifies what it sends to them.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)] = "recipe"
@@ -122,6 +129,8 @@ class Recipe(_Table):
     links: Links = Links()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+    screening: Screening = Screening()
+    attack: Attack | None = None
     algorithms: Annotated[list[AlgorithmTable], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -161,7 +170,8 @@ def _complete_problem(recipe: Recipe) -> ProblemTable:
     images, name = image_problem(recipe), recipe.problem.name
     if images is not None:
         return ProblemTable(**_plain(images))
-    return ProblemTable(name=name, **as_written(checked(catalog.SYNTHETIC, "problem", name, _options(recipe))))
+    options = checked(catalog.SYNTHETIC, "problem", name, _options(recipe))
+    return ProblemTable(name=name, **_plain(as_written(options)))
 
 
 def _complete(table: AlgorithmTable) -> AlgorithmTable:

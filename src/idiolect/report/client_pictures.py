@@ -52,7 +52,6 @@ def _add_curves(figure: go.Figure, recipe: Recipe, cells: Cells, client: int, nu
             showlegend=place == 1 and dash == "solid",
             mode="lines",
             line={"color": colour, "dash": dash},
-            visible=True if number < FEW else "legendonly",
             row=1,
             col=place,
         )

@@ -39,7 +39,8 @@ def map_pictures(recipe: Recipe, cells: Cells) -> Pictures:
     choose_algorithm(figure, owners)
     figure.update_xaxes(showticklabels=False, zeroline=False)
     figure.update_yaxes(showticklabels=False, zeroline=False, scaleanchor="x", matches="y")
-    labelled(figure, "Where policies go", "", "").update_layout(height=720, showlegend=False)
+    labelled(figure, "Where policies go", "", "").update_layout(height=760, showlegend=False, margin_t=90)
+    figure.update_layout(updatemenus=[{**figure.layout.updatemenus[0].to_plotly_json(), "y": 1.06}])
     return [(figure, _MAP)]
 
 

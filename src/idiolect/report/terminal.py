@@ -17,6 +17,8 @@ from idiolect.runs.models import Finished
 from idiolect.runs.shipping import Shipped
 from idiolect.runs.widths import Advice
 
+_NAMED = 5  # clients that a remark names before it counts the others
+
 
 @contextmanager
 def progress_bar(recipe: Recipe, metric: str = "score") -> Iterator[Callable[[State], None]]:
@@ -68,7 +70,7 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console.print(table)
     for metric in next(iter(summary["algorithms"].values())).get("also", {}):
         console.print(_other_metric(summary, metric))
-    for line in [*remarks(summary), *group_lines(summary)]:
+    for line in [*remarks(summary), *group_lines(summary), *size_lines(summary)]:
         console.print(line)
     what, seeds = summary["what"], len(next(iter(summary["algorithms"].values()))["seeds"])
     console.print(f"Global: {what['global']}. Personalized: {what['personalized']}.")
@@ -144,17 +146,48 @@ def group_lines(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
+def size_lines(summary: dict[str, Any]) -> list[str]:
+    """Who gains most: clients with few samples against clients with many."""
+    gains = summary.get("gains_by_size", {"algorithms": {}})
+    return [
+        f"{label}, personalized, over {gains['over']}: {_pm(gain['few'])} for the third of clients with the fewest "
+        f"samples, {_pm(gain['many'])} for the third with the most"
+        for label, gain in gains["algorithms"].items()
+    ]
+
+
 def remarks(summary: dict[str, Any]) -> list[str]:
-    """What a table of scores would hide: runs that ended before their time, and mass that leaked."""
+    """What a table of scores would hide: runs that ended early, clients that were refused, and mass that leaked."""
     lines = []
     for label, entry in summary["algorithms"].items():
         lines += [
             f"{label}, seed {seed}, ended before its time: {why}." for seed, why in entry.get("ended", {}).items()
         ]
+        lines += [
+            f"{label}, seed {seed}: {refusals_in_words(clients)}."
+            for seed, clients in entry.get("refusals", {}).items()
+        ]
         leaked = entry.get("leaked_share", {"mean": 0.0})["mean"]
         if abs(leaked) > LEAK and "ended" not in entry:
             lines.append(f"{label} leaks: {leaked:.2%} of the mass is gone, and its models are not what they seem.")
     return lines
+
+
+def refusals_in_words(clients: dict[str, dict[str, int]]) -> str:
+    """Whose updates were refused or cut down, how many and why: the first few clients by number, the rest counted."""
+    parts = []
+    for client, counts in list(clients.items())[:_NAMED]:
+        cut = {"cut down": counts["cut down"]} if "cut down" in counts else {}
+        out = {why: count for why, count in counts.items() if why not in cut}
+        said = [f"{_updates(sum(out.values()))} refused ({', '.join(out)})"] if out else []
+        said += [f"{_updates(count)} cut down" for count in cut.values()]
+        parts.append(f"client {client}: {', '.join(said)}")
+    others = len(clients) - _NAMED
+    return "; ".join([*parts, *([f"and {others} more client{'s' if others > 1 else ''}"] if others > 0 else [])])
+
+
+def _updates(count: int) -> str:
+    return f"{count} update{'s' if count > 1 else ''}"
 
 
 def _pm(value: dict[str, float]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from idiolect.building import describe, headline_column
 from idiolect.evaluation import spread
 from idiolect.recipes import Recipe
+from idiolect.runs.gains import gains_by_size
 
 _AT_THE_END = ("distance_to_optimum", "consensus_gap", "smallest_y")
 _REPORTED = ("idiolect", "jax", "numpy", "optax")
@@ -32,6 +33,7 @@ def summarize(recipe: Recipe, cells: list[dict[str, Any]], references: list[dict
         "virtual_time": recipe.horizon,
         "algorithms": algorithms,
         **({"groups": groups} if groups else {}),
+        **({"gains_by_size": gains} if (gains := gains_by_size(recipe, cells)) else {}),
         **({"references": _references(recipe, references, first)} if references else {}),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _REPORTED}},
     }
@@ -63,6 +65,9 @@ def _algorithm(cells: list[dict[str, Any]], columns: dict[str, str]) -> dict[str
             summary[name] = _mean_std([end["reports"][name] for end in ends])
     if "y_leaked" in ends[0]["reports"]:
         summary["leaked_share"] = _mean_std([_leaked_share(end["reports"]) for end in ends])
+    refusals = {str(cell["seed"]): cell["refusals"] for cell in cells if "refusals" in cell}
+    if refusals:
+        summary["refusals"] = refusals
     ended = {str(cell["seed"]): cell["ended"] for cell in cells if cell["ended"]}
     return {**summary, "ended": ended} if ended else summary
 
