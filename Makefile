@@ -12,6 +12,7 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto
 
+# With Ray, its tests run as well: $(BIN)/pip install -e '.[test,ray]'
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
 
@@ -20,13 +21,15 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# PyTorch is only what we measure ourselves against; nothing in the package needs it.
+# PyTorch is only what we measure ourselves against; nothing in the package needs it. The cost of Ray is measured if it
+# is there: $(BIN)/pip install -e '.[ray]'
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/client_update.py
 	$(BIN)/python benchmarks/engine_cost.py
 	$(BIN)/python benchmarks/serverless.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/ray_cost.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

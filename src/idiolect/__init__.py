@@ -10,6 +10,7 @@ from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.evaluation import Budget
 from idiolect.interface import learn, run
 from idiolect.network import Delay, Network, Timeline, timeline
+from idiolect.places import Place
 from idiolect.problems.supervised import problem
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "Delay",
     "Diverged",
     "Network",
+    "Place",
     "Problem",
     "Refused",
     "Screening",

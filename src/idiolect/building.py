@@ -30,15 +30,19 @@ class Setting(NamedTuple):
     headline: str
 
 
-def check(recipe: Recipe, data_dir: Path | None = None) -> list[str]:
-    """Build everything of the first seed, so that mistakes show before anything is written; and give advice."""
+def check(recipe: Recipe, data_dir: Path | None = None, *, timelines: bool = True) -> list[str]:
+    """Build everything of the first seed, so that mistakes show before anything is written; and give advice.
+
+    Without `timelines`, where time will tell.
+    """
     seed = recipe.seeds[0]
     problem = build_problem(recipe, seed, data_dir)
     some = problem.clients.train.shard(problem.clients.participating[0])
     for table in recipe.algorithms:
         algorithm = build_algorithm(recipe, table, problem)
         problem.oracle(some, algorithm.batch_size)  # a problem may refuse a batch size
-        build_timeline(recipe, algorithm, problem, seed)
+        if timelines:
+            build_timeline(recipe, algorithm, problem, seed)
     problem.oracle(some, recipe.evaluation.batch_size)
     split = recipe.evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():

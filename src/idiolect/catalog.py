@@ -148,6 +148,12 @@ def serverless(name: str) -> bool:
     return isinstance(make(PROTOCOLS, "protocol", cell(name).protocol, {}), Peer)
 
 
+def in_rounds(name: str) -> bool:
+    """Does this algorithm's server wait for the end of a round?"""
+    chosen = make(PROTOCOLS, "protocol", cell(name).protocol, {})
+    return isinstance(chosen, Protocol) and chosen.schedule.rounds
+
+
 def algorithm(
     name: str,
     problem: Problem,

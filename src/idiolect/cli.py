@@ -45,12 +45,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     _add_survival(run)
+    _add_place(run)
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
     resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed")
     resume.set_defaults(command=_resume)
     resume.add_argument("out", type=Path, metavar="RUN", help="its folder")
     resume.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     _add_survival(resume)
+    _add_place(resume)
     export = commands.add_parser("export", help="write clients' models from a run folder, for devices")
     export.set_defaults(command=_export)
     export.add_argument("run", type=Path, help="a run folder")
@@ -87,6 +89,25 @@ def _add_survival(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--client-memory", type=_positive, metavar="GIB", default=2.0, help="what clients keep, beyond it on disk"
     )
+
+
+def _add_place(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--engine", choices=["simulator", "ray"], default="simulator", help="where clients work")
+    command.add_argument(
+        "--address", metavar="HOST:PORT", help="of a Ray cluster; without it, Ray runs on this machine"
+    )
+    command.add_argument(
+        "--actors", type=_count, metavar="N", help="how many hold the clients' data; default: the CPUs"
+    )
+    command.add_argument(
+        "--clock", choices=["virtual", "real"], default="virtual", help="real: updates count as they arrive, in seconds"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"is {text}, but must be a whole number, at least 1")
+    return int(text)
 
 
 def _positive(text: str) -> float:
@@ -155,11 +176,13 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
     """Run what is missing of a recipe in its folder, and tell what it came to, or how to go on."""
+    from idiolect.places import Place
     from idiolect.report.terminal import print_summary, progress_bar
     from idiolect.runs import run_recipe
     from idiolect.runs.checkpoints import Pace
     from idiolect.runs.stopping import stopping_gently
 
+    place = Place(options.engine, options.address, options.clock, options.actors)
     with stopping_gently(_say) as stopping:
         try:
             with progress_bar(recipe) as progress:
@@ -172,10 +195,12 @@ def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
                     memory=int(options.client_memory * 2**30),
                     stop=stopping.asked,
                     notice=_say,
+                    place=place,
                 )
         except (Interrupted, KeyboardInterrupt):
             data = f" --data-dir {options.data_dir}" if options.data_dir else ""
-            _say(f"stopped; what is done is kept; go on with: idiolect resume {out}{data}")
+            where = "".join(f" --{name} {value}" for name, value in place.chosen().items())
+            _say(f"stopped; what is done is kept; go on with: idiolect resume {out}{data}{where}")
             return stopping.code
     print_summary(summary)
     for line in summary["advice"]:

@@ -3,25 +3,36 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 
 from idiolect.building import Setting, build_algorithm, build_optimum, build_problem, build_timeline, watch
 from idiolect.catalog import serverless
-from idiolect.contracts import Algorithm, Peer, Problem
-from idiolect.engines import Snapshot, Workers, simulate
+from idiolect.contracts import Algorithm, Clients, Peer, Problem
+from idiolect.engines import Crew, Program, Snapshot, Threads, Workers, live, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.engines.shelf import Room
 from idiolect.errors import Diverged
 from idiolect.network import Timeline
 from idiolect.network.rounds import Rounds
+from idiolect.network.timeline import UNWRITTEN
 from idiolect.recipes import AlgorithmTable, Recipe
 from idiolect.recording import Cell, Outcome, Prepared, Record, prepare_cell
 from idiolect.saving import NOBODY, Keeper, Pulse, Saved
 from idiolect.transcripts import read_notes, write_notes
 
 LANE_BYTES = 2**30  # of data, for seeds that run side by side
+
+
+class Engine(NamedTuple):
+    """Who computes the turns of clients, and whose clock says what comes when.
+
+    `crew` gives those who can run a program on these clients and this seed, if the threads of this process shall not.
+    """
+
+    crew: Callable[[Program, Clients, int], Crew] | None = None
+    clock: Literal["virtual", "real"] = "virtual"
 
 
 class Progress(NamedTuple):
@@ -41,9 +52,10 @@ def run_cell(
     *,
     progress: Callable[[Progress], None] = lambda state: None,
     keeper: Keeper = NOBODY,
+    engine: Engine = Engine(),
 ) -> Outcome:
     """Run one algorithm on one seed, and score it at each of the setting's times."""
-    return run_together(prepared, [cell], setting, workers, progress=progress, keeper=keeper)[0]
+    return run_together(prepared, [cell], setting, workers, progress=progress, keeper=keeper, engine=engine)[0]
 
 
 def run_together(
@@ -54,6 +66,7 @@ def run_together(
     *,
     progress: Callable[[Progress], None] = lambda state: None,
     keeper: Keeper = NOBODY,
+    engine: Engine = Engine(),
 ) -> list[Outcome]:
     """The same for several seeds of an algorithm without a server, side by side. The keeper's run goes on, if any."""
     records = [Record(prepared, cell, setting, workers) for cell in cells]
@@ -68,16 +81,16 @@ def run_together(
         keeper.beat(partial(_with_notes, records, save))
 
     try:
-        for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room):
+        for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room, engine):
             for record, snapshot in zip(records, snapshots, strict=True):
                 record.add(snapshot)
             progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
     except Diverged as reason:
-        if not prepared.program.algorithm.attacked or records[-1].latest is None:
+        if not prepared.program.algorithm.attacked or records[-1].latest is None or engine.clock == "real":
             raise
         if not records[-1].shown:  # it went on from a checkpoint, which does not hold the models of the last pause
             anew = keeper._replace(load=lambda: None)
-            return run_together(prepared, cells, setting, workers, progress=progress, keeper=anew)
+            return run_together(prepared, cells, setting, workers, progress=progress, keeper=anew, engine=engine)
         records[-1].end(str(reason))  # what an attack did is worth knowing
     return [record.outcome(shared_by=len(records)) for record in records]
 
@@ -95,6 +108,7 @@ def _snapshots(
     pulse: Pulse,
     saved: Saved | None,
     room: Room,
+    engine: Engine,
 ) -> Iterator[list[Snapshot]]:
     """The pauses of all cells, from the engine that can run them."""
     program, times = prepared.program, setting.times
@@ -104,9 +118,9 @@ def _snapshots(
     else:
         ((clients, table, seed, _),) = cells
         assert isinstance(table, Timeline)
-        for snapshot in simulate(
-            program, clients, table, workers, seed=seed, times=times, pulse=pulse, saved=saved, room=room
-        ):
+        crew = Threads(program, clients, workers, seed) if engine.crew is None else engine.crew(program, clients, seed)
+        go = partial(live, program, clients) if engine.clock == "real" else partial(simulate, program, clients, table)
+        for snapshot in go(crew, seed=seed, times=times, pulse=pulse, saved=saved, room=room):
             yield [snapshot]
 
 
@@ -118,6 +132,7 @@ def run_cells(
     skip: Callable[[str, int], bool] = lambda label, seed: False,
     progress: Callable[[Progress], None] = lambda state: None,
     keepers: Callable[[str, Sequence[Cell]], Keeper] = lambda label, cells: NOBODY,
+    engine: Engine = Engine(),
 ) -> Iterator[Outcome]:
     """Run every algorithm of a recipe on every seed, all on the same data, timelines and evaluation times.
 
@@ -129,7 +144,7 @@ def run_cells(
     for seed in _unfinished(recipe, skip):
         problem = build_problem(recipe, seed, data_dir)
         # Build them all first: a mistake in the last one must not cost the work of the others.
-        cells = [_build_cell(recipe, table, problem, seed) for table in recipe.algorithms]
+        cells = [_build_cell(recipe, table, problem, seed, engine) for table in recipe.algorithms]
         for label, (algorithm, cell) in zip(recipe.labels, cells, strict=True):
             # A seed changes the clients but no function, so what was compiled for the first seed serves all.
             if label not in prepared:
@@ -137,12 +152,12 @@ def run_cells(
             if isinstance(algorithm.protocol, Peer):
                 waiting.setdefault(label, []).append(cell)
             elif not skip(label, seed):
-                yield from _kept(prepared[label], [cell], setting, workers, progress, keepers(label, [cell]))
+                yield from _kept(prepared[label], [cell], setting, workers, progress, keepers(label, [cell]), engine)
     for label, cells_ in waiting.items():
         for group in _side_by_side(cells_):
             # All of them or none: who runs beside whom may show in the last digits.
             if not all(skip(label, cell.seed) for cell in group):
-                yield from _kept(prepared[label], group, setting, workers, progress, keepers(label, group))
+                yield from _kept(prepared[label], group, setting, workers, progress, keepers(label, group), engine)
 
 
 def _unfinished(recipe: Recipe, skip: Callable[[str, int], bool]) -> list[int]:
@@ -161,14 +176,18 @@ def _kept(
     workers: Workers,
     progress: Callable[[Progress], None],
     keeper: Keeper,
+    engine: Engine,
 ) -> Iterator[Outcome]:
-    yield from run_together(prepared, cells, setting, workers, progress=progress, keeper=keeper)
+    yield from run_together(prepared, cells, setting, workers, progress=progress, keeper=keeper, engine=engine)
     keeper.clear()  # by now, whoever asked for the outcomes has seen them all
 
 
-def _build_cell(recipe: Recipe, table: AlgorithmTable, problem: Problem, seed: int) -> tuple[Algorithm, Cell]:
+def _build_cell(
+    recipe: Recipe, table: AlgorithmTable, problem: Problem, seed: int, engine: Engine
+) -> tuple[Algorithm, Cell]:
     algorithm = build_algorithm(recipe, table, problem)
-    timeline = build_timeline(recipe, algorithm, problem, seed)
+    real = engine.clock == "real"
+    timeline = UNWRITTEN if real else build_timeline(recipe, algorithm, problem, seed)
     return algorithm, Cell(problem.clients, timeline, seed, build_optimum(recipe, table, problem))
 
 

@@ -18,19 +18,26 @@ from idiolect.network import Network, Timeline, draw_timeline
 from idiolect.network.rounds import Rounds
 from idiolect.network.topology import Wire, erdos_renyi
 from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.places import Place
 from idiolect.recipes import load_recipe
 from idiolect.recording import Cell, Outcome, prepare_cell
 
 
-def run(recipe: str = "demo", *settings: str, out: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:
+def run(
+    recipe: str = "demo",
+    *settings: str,
+    out: str | Path,
+    data_dir: str | Path | None = None,
+    place: Place = Place(),
+) -> dict[str, Any]:
     """Run a recipe into the folder `out` and return its summary: what `idiolect run` does.
 
-    `settings` are `path.to.key=value` strings. A run that was interrupted goes on.
+    `settings` are `path.to.key=value` strings. A run that was interrupted goes on. Clients work at the `place`.
     """
     from idiolect.runs import run_recipe
 
     folder = None if data_dir is None else Path(data_dir)
-    return run_recipe(load_recipe(recipe, list(settings)), Path(out), data_dir=folder)
+    return run_recipe(load_recipe(recipe, list(settings)), Path(out), data_dir=folder, place=place)
 
 
 def learn(

@@ -244,7 +244,7 @@ class Record:
             prepared.metrics,
             self._points,
             self._scored,
-            cell.table,
+            last.table or cell.table,
             last.params,
             last.personal,
             own,

@@ -10,11 +10,12 @@ import numpy as np
 
 from idiolect.engines.program import Ledger, Program
 from idiolect.errors import Diverged, Refused
+from idiolect.network.diary import Diary
 from idiolect.network.timeline import Timeline
 from idiolect.screening import NOT_FINITE, REASONS
 
 
-def check_health(ledger: Ledger, program: Program, table: Timeline, crowd: int, *, over: bool = False) -> None:
+def check_health(ledger: Ledger, program: Program, table: Timeline | Diary, crowd: int, *, over: bool = False) -> None:
     """Stop a run that has diverged among the `crowd` of clients in the table, or, by its rule, at the first refusal."""
     name, (turn, verdict, step, value) = program.algorithm.name, np.asarray(ledger.fault).tolist()
     if turn < 0:

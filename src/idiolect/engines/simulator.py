@@ -8,7 +8,6 @@ result, does not depend on how many run at once. `idiolect.engines.stepwise` is 
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from functools import partial
 
 import jax
@@ -16,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
+from idiolect.engines.crew import Crew, Job, Pending, Threads
 from idiolect.engines.health import check_health, check_model
-from idiolect.engines.program import Arrival, Program, Turn, open_ledger, take_in, training_key
+from idiolect.engines.program import Arrival, Program, open_ledger, take_in
 from idiolect.engines.shelf import Room, Shelf
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
+from idiolect.network.diary import Diary
 from idiolect.network.timeline import ARRIVAL, CLOSE, Timeline, events, staleness
 from idiolect.saving import Pulse, Saved, as_tensors, fill, names_of
 from idiolect.screening import shapes_of, tally
@@ -33,7 +34,7 @@ def simulate(
     program: Program,
     clients: Clients,
     table: Timeline,
-    workers: Workers,
+    crew: Crew | Workers,
     *,
     seed: int,
     times: Sequence[float],
@@ -46,7 +47,10 @@ def simulate(
     `pulse` hears of every event, and can ask for what would have to be `saved` to go on after it. What clients keep
     and have received lies in memory as far as there is `room`.
     """
-    fold, pauses, begin = _Fold(program, clients, table, workers, seed, room), sorted(times), 0
+    if isinstance(crew, Workers):
+        crew = Threads(program, clients, crew, seed)
+    ages = staleness(table, program.protocol.schedule.updates_per_step).astype(np.float32)
+    fold, pauses, begin = Fold(program, clients, table, crew, seed, room), sorted(times), 0
     if saved is not None:
         fold.restore(saved)
         begin, pauses = saved.facts["events"], pauses[saved.facts["pauses"] :]
@@ -54,10 +58,10 @@ def simulate(
         while pauses and event.time > pauses[0]:
             yield fold.snapshot(pauses.pop(0))
         if event.kind == ARRIVAL:
-            fold.arrival(event.turn)
+            fold.arrival(event.turn, ages[event.turn])
         elif event.kind == CLOSE:
             fold.close()
-        else:
+        elif table.delivered[event.turn]:  # a client that drops out leaves nothing behind
             fold.offer(event.turn)
         pulse(event.time, partial(fold.saved, done, len(times) - len(pauses)))
     fold.check(over=True)
@@ -65,41 +69,51 @@ def simulate(
         yield fold.snapshot(time)
 
 
-class _Fold:
-    """The state of a simulation: the server's, the clients', and the turns under way."""
+class Fold:
+    """The state of a run: the server's, the clients', and the turns under way."""
 
     def __init__(
-        self, program: Program, clients: Clients, table: Timeline, workers: Workers, seed: int, room: Room
+        self, program: Program, clients: Clients, table: Timeline | Diary, crew: Crew, seed: int, room: Room
     ) -> None:
-        self._program, self._clients, self._table, self._workers = program, clients, table, workers
+        self._program, self._table, self._crew = program, table, crew
         protocol, params = program.protocol, program.init(jax.random.key(seed))
-        self._server, self._key = protocol.server, training_key(seed)
+        self._server = protocol.server
         self._ledger = open_ledger(program, params, len(clients.participating), clients.total)
-        self._expected, self._crowd = shapes_of(self._server.offer(self._ledger.server)), len(np.unique(table.client))
+        self._expected = shapes_of(self._server.offer(self._ledger.server))
+        self._crowd = len(np.unique(table.client)) or len(clients.participating)  # nobody knows yet who will come
         half = room._replace(bytes=room.bytes // 2)
         self._personal, self._offers = Shelf(half), Shelf(half)  # of clients; of versions that some turn still needs
         self._turns: dict[int, int] = {}  # those under way: which version they were offered
         self._needed: Counter[int] = Counter()  # how many turns under way need a version
-        self._staleness = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
         self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
-        self._running: dict[int, tuple[PyTree, Future[Turn]]] = {}  # what the client had before, and what it will send
+        self._before: dict[int, PyTree] = {}  # what the clients had whose turns are running
+        self.running: dict[int, Pending] = {}
         self._version, self._updates = 0, 0
 
-    def offer(self, turn: int) -> None:
-        if self._table.delivered[turn]:  # a client that drops out leaves nothing behind
-            if self._version not in self._offers:
-                self._offers[self._version] = self._server.offer(self._ledger.server)
-            self._under_way(turn, self._version)
-            self._start_some()
+    def rehearse(self, members: Sequence[int]) -> None:
+        """Let each of these clients take a turn that counts for nothing, so that everything is compiled."""
+        offer = self._server.offer(self._ledger.server)
+        jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
+        for job, turn in [(job, self._crew.submit(job)) for job in jobs]:
+            arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
+            self._program.absorb(self._ledger, job.personal, turn.result(), arrival)
 
-    def arrival(self, turn: int) -> None:
-        while turn not in self._running:
-            self._start_next()
-        before, future = self._running.pop(turn)
-        result, client = future.result(), self._table.client[turn]
-        self._forget(self._turns.pop(turn))
+    def offer(self, turn: int) -> None:
+        """A client receives the model as it is."""
+        if self._version not in self._offers:
+            self._offers[self._version] = self._server.offer(self._ledger.server)
+        self._under_way(turn, self._version)
         self._start_some()
-        arrival = Arrival(np.int32(turn), client, self._staleness[turn])
+
+    def arrival(self, turn: int, age: np.float32) -> None:
+        """The server absorbs what comes of a turn, so many versions late."""
+        while turn not in self.running:
+            self._start_next()
+        result, client = self.running.pop(turn).result(), np.int32(self._table.client[turn])
+        self._forget(self._turns.pop(turn))
+        before = self._before.pop(turn)
+        self._start_some()
+        arrival = Arrival(np.int32(turn), client, age)
         self._ledger, kept = take_in(self._program, self._ledger, before, result, arrival, self._expected)
         if jax.tree.leaves(kept):
             self._personal[int(client)] = kept
@@ -108,9 +122,11 @@ class _Fold:
             self.check()
 
     def check(self, *, over: bool = False) -> None:
+        """Stop a run that has gone wrong."""
         check_health(self._ledger, self._program, self._table, self._crowd, over=over)
 
     def close(self) -> None:
+        """A round is over."""
         self._version, self._ledger = self._version + 1, self._program.close(self._ledger)
 
     def saved(self, events: int, pauses: int) -> Saved:
@@ -147,6 +163,7 @@ class _Fold:
         self._start_some()
 
     def snapshot(self, time: float) -> Snapshot:
+        """The run at this time."""
         self.check()
         check_model(self._ledger, self._program, time)
         count, refusals = int(self._ledger.told), tally(self._ledger.watch)
@@ -176,12 +193,13 @@ class _Fold:
             del self._offers[version], self._needed[version]
 
     def _start_some(self) -> None:
-        while self._waiting and len(self._running) < LOOK_AHEAD * self._workers.count:
+        while self._waiting and len(self.running) < LOOK_AHEAD * self._crew.count:
             self._start_next()
 
     def _start_next(self) -> None:
         _, turn = heapq.heappop(self._waiting)
-        client, offer = int(self._table.client[turn]), self._offers[self._turns[turn]]
+        client, version = int(self._table.client[turn]), self._turns[turn]
+        offer = self._offers[version]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
-        args = (personal, offer, self._clients.train.shard(client), self._key, np.int32(turn))
-        self._running[turn] = personal, self._workers.submit(self._program.turn, *args)
+        self._before[turn] = personal
+        self.running[turn] = self._crew.submit(Job(turn, client, personal, version, offer))

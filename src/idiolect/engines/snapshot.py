@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from idiolect.contracts import Params, PyTree
+from idiolect.network.timeline import Timeline
 
 
 class Snapshot(NamedTuple):
@@ -19,3 +20,4 @@ class Snapshot(NamedTuple):
     ended: str = ""  # why the run came to nothing before its time, if it did
     excused: str = ""  # what would explain it if scores were no numbers
     refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
+    table: Timeline | None = None  # at the end, the timeline that was written down, if the clock was a real one

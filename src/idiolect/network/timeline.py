@@ -45,6 +45,7 @@ class Event(NamedTuple):
     turn: int
 
 
+UNWRITTEN = Timeline(*[np.zeros(0)] * 7)  # where the clock is real, and time will tell
 _TYPES = (np.int32, np.float64, np.float64, np.float64, np.float64, np.bool_, np.int32)
 
 

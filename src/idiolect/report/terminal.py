@@ -49,7 +49,9 @@ def print_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console.width = max(console.width, 120)  # a wide table is better than a folded one
     unseen = any("unseen" in entry for entry in summary["algorithms"].values())
     packed = any(entry["bits"]["mean"] < 32 for entry in summary["algorithms"].values())
-    table = Table(title=f"{summary['recipe']}: {summary['metric']} at virtual time {summary['virtual_time']:g}")
+    table = Table(
+        title=f"{summary['recipe']}: {summary['metric']} at {summary['clock']} time {summary['virtual_time']:g}"
+    )
     table.add_column("algorithm", no_wrap=True)
     optional = [*(["unseen"] if unseen else []), *(["bits", "bytes"] if packed else [])]
     for name in ("global", "personalized", "worst decile", *optional, "updates", "seconds"):

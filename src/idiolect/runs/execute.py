@@ -9,11 +9,12 @@ from idiolect.building import check
 from idiolect.engines import Workers
 from idiolect.engines.shelf import Room
 from idiolect.experiment import Progress, run_cells
+from idiolect.places import Place, opened
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.references import reference_record
 from idiolect.report.pictures import write_pictures
 from idiolect.runs.checkpoints import Pace, checkpoints
-from idiolect.runs.folder import RunFolder
+from idiolect.runs.folder import RunFolder, check_clock
 from idiolect.runs.summary import summarize
 
 
@@ -27,26 +28,34 @@ def run_recipe(
     memory: int = Room().bytes,
     stop: Callable[[], bool] = lambda: False,
     notice: Callable[[str], None] = lambda sentence: None,
+    place: Place = Place(),
 ) -> dict[str, Any]:
     """Run what is missing in `out`, write its tables and pictures, and return the summary.
 
     The run is saved at the given pace, and when `stop` says so, which then raises `Interrupted`. What clients keep goes
-    to disk beyond so many bytes of `memory`. `notice` hears what a user may want to know.
+    to disk beyond so many bytes of `memory`. `notice` hears what a user may want to know. Clients work at the `place`.
     """
-    advice = check(recipe, data_dir)
-    folder = RunFolder(out, recipe)
-    keep = partial(checkpoints, folder.path / "checkpoints", write_recipe(recipe))
-    keepers = partial(keep, pace=pace, memory=memory, stop=stop, notice=notice)
-    with folder.locked(), Workers() as workers:
-        _add_references(folder, recipe, data_dir)
-        for outcome in run_cells(
-            recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress, keepers=keepers
-        ):
-            folder.add(outcome)
-        cells, references = folder.cells(recipe), folder.references(recipe)
-        summary = {**summarize(recipe, cells, references), "advice": advice}
-        folder.write_tables(cells, summary)
-        write_pictures(folder, recipe, cells, references)
+    check_clock(out, place.clock)
+    real = place.clock == "real"
+    advice = check(recipe, data_dir, timelines=not real)
+    with opened(place, recipe, data_dir) as engine:
+        folder = RunFolder(out, recipe, real_clock=real)
+        keep = partial(checkpoints, folder.path / "checkpoints", write_recipe(recipe))
+        keepers = partial(keep, pace=pace, memory=memory, stop=stop, notice=notice)
+        with folder.locked(), Workers() as workers:
+            _add_references(folder, recipe, data_dir)
+            for outcome in run_cells(
+                recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress, keepers=keepers, engine=engine
+            ):
+                folder.add(outcome)
+            return _summed_up(folder, recipe, {"clock": place.clock, "advice": advice})
+
+
+def _summed_up(folder: RunFolder, recipe: Recipe, known: dict[str, Any]) -> dict[str, Any]:
+    cells, references = folder.cells(recipe), folder.references(recipe)
+    summary = {**summarize(recipe, cells, references), **known}
+    folder.write_tables(cells, summary)
+    write_pictures(folder, recipe, cells, references)
     return summary
 
 

@@ -26,6 +26,15 @@ from idiolect.recording import Outcome
 from idiolect.saving import as_tensors, names_of
 from idiolect.transcripts import FORMAT, cell_record
 
+REAL_CLOCK = "real-clock"  # an empty file in the folder of a run whose times are seconds
+
+
+def check_clock(path: Path, clock: str) -> None:
+    """Refuse to go on with a run by another clock than it began with."""
+    other = "real" if (path / REAL_CLOCK).is_file() else "virtual"
+    if (path / "recipe.toml").is_file() and clock != other:
+        raise UserMistake(f"--clock is {clock}, but the run in {path} has a {other} clock")
+
 
 def saved_recipe(path: Path) -> Recipe:
     """The recipe of a run folder."""
@@ -37,7 +46,7 @@ def saved_recipe(path: Path) -> Recipe:
 class RunFolder:
     """Where a run keeps its files."""
 
-    def __init__(self, path: Path, recipe: Recipe) -> None:
+    def __init__(self, path: Path, recipe: Recipe, *, real_clock: bool = False) -> None:
         self.path = path
         text = write_recipe(recipe)
         saved = path / "recipe.toml"
@@ -52,6 +61,8 @@ class RunFolder:
             for part in ("cells", "timelines", "params", "references", "checkpoints"):
                 (path / part).mkdir(parents=True, exist_ok=True)
             if not saved.is_file():
+                if real_clock:
+                    (path / REAL_CLOCK).touch()
                 write_atomically(saved, text.encode())
         except OSError as reason:
             raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None

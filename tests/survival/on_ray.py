@@ -1,0 +1,171 @@
+"""Real Ray, real processes, real deaths. Run by `test_ray.py`, in a network that has nothing but loopback.
+
+Not collected by name, since Ray listens on every interface that it finds.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from idiolect.engines import Workers
+from idiolect.engines.ray import RayCrew, Staff, connected
+from idiolect.experiment import Engine, Progress, run_cells
+from idiolect.network.timeline import write_timeline
+from idiolect.recipes import Recipe, write_recipe
+from idiolect.recording import Outcome
+from idiolect.saving import NOBODY, Keeper, Saved
+from tests.compiling import in_a_hurry
+from tests.survival.test_going_on import ends
+from tests.survival.test_ray import outcomes, plainly, recipe_of, same
+
+NAMES = ["fedavg", "fedbuff", "persa_fl_me", "qupel_async"]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the actors
+    with connected() as module:
+        yield module
+
+
+def on_ray(
+    ray: Any,
+    recipe: Recipe,
+    clock: str = "virtual",
+    *,
+    disturb: Callable[[Staff, Progress], None] = lambda staff, state: None,
+    keeper: Keeper = NOBODY,
+    **settings: Any,
+) -> tuple[list[Outcome], Staff]:
+    """What a recipe comes to; `disturb` is told of every moment, and has the staff at its mercy."""
+    with in_a_hurry(), Staff(ray, write_recipe(recipe), **{"count": 2, **settings}) as staff, Workers(1) as workers:
+        engine, progress = Engine(partial(RayCrew, staff), clock), partial(disturb, staff)
+        going = run_cells(recipe, workers, engine=engine, progress=progress, keepers=lambda label, cells: keeper)
+        return list(going), staff
+
+
+def same_bytes(left: list[Outcome], right: list[Outcome]) -> bool:
+    """Not promised, since actors compile for other numbers of rows; but good to know."""
+    return ends(left)[1] == ends(right)[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_results_as_the_simulator(ray, name):
+    found, _ = on_ray(ray, recipe_of(name))
+    assert same(found, plainly(name))
+    print(f"{name}: as the simulator, to rounding; to the last bit: {same_bytes(found, plainly(name))}")
+
+
+def by_ray(ray: Any, staff: Staff) -> None:
+    ray.kill(staff.desk(0))
+
+
+def by_signal(ray: Any, staff: Staff) -> None:
+    os.kill(ray.get(staff.desk(1).process.remote()), signal.SIGKILL)
+
+
+def killing(ray: Any, how: list[Callable[[Any, Staff], None]], every: int) -> Callable[[Staff, Progress], None]:
+    """Kill an actor at every so many moments, as long as there are ways to."""
+    heard = 0
+
+    def disturb(staff: Staff, state: Progress) -> None:
+        nonlocal heard
+        heard += 1
+        if how and heard % every == 0:
+            how.pop(0)(ray, staff)
+
+    return disturb
+
+
+@pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
+def test_actors_are_killed_and_nothing_is_lost_or_counted_twice(ray, name):
+    found, staff = on_ray(ray, recipe_of(name), disturb=killing(ray, [by_ray, by_signal, by_ray], every=8))
+    assert staff.replaced == 3
+    assert same(found, plainly(name))
+    print(f"{name}: three actors killed and replaced; {[one.points[-1].updates for one in found]} updates as ever")
+
+
+@pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
+def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
+    recipe = recipe_of(name).model_copy(update={"seeds": [0]})
+    moments: list[Saved] = []
+    collecting = NOBODY._replace(beat=lambda save: moments.append(save()))
+    on_ray(ray, recipe, keeper=collecting)
+    middle: Keeper = NOBODY._replace(load=lambda: moments[len(moments) // 2])
+    there, _ = on_ray(ray, recipe, keeper=middle)
+    with in_a_hurry(), Workers(1) as workers:
+        here = list(run_cells(recipe, workers, keepers=lambda label, cells: middle))
+    assert same(there, plainly(name)[:1])
+    assert same(here, plainly(name)[:1])
+    print(
+        f"{name}: saved on Ray at moment {len(moments) // 2} of {len(moments)}, went on there and here to the same end"
+    )
+
+
+@pytest.mark.parametrize("name", ["persa_fl_me", "fedbuff", "qupel_async"])
+def test_what_happened_in_real_time_is_replayed_by_the_simulator(ray, name, tmp_path):
+    """One client sleeps through the run, and an actor of the others is killed."""
+    recipe = recipe_of(name).model_copy(update={"seeds": [0], "horizon": 8.0})
+    disturb = killing(ray, [by_signal], every=40)
+    (found,), staff = on_ray(ray, recipe, "real", count=3, naps={0: 1e6}, disturb=disturb)
+    table = found.table
+    assert staff.replaced == 1
+    assert table.client[~table.delivered].tolist().count(0) == 1, "whoever sleeps holds up only those beside it"
+    assert found.points[-1].updates == table.delivered.sum() > 20
+    (tmp_path / "timeline.csv").write_text(write_timeline(table))
+    replay = outcomes(recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")}))
+    assert same([found], replay)
+    print(
+        f"{name}: {table.delivered.sum()} updates in 8 s, one actor killed, one client asleep; replayed to rounding; "
+        f"to the last bit: {same_bytes([found], replay)}"
+    )
+
+
+PROGRAM = "import sys; from idiolect.cli import main; sys.exit(main())"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+
+
+def test_the_command_line_stops_goes_on_and_ends_where_the_simulator_does(ray, tmp_path):
+    """On the cluster of these tests, by its address."""
+    (tmp_path / "recipe.toml").write_text(write_recipe(recipe_of("fedbuff").model_copy(update={"horizon": 3000.0})))
+    where = ["--engine", "ray", "--address", ray.get_runtime_context().gcs_address, "--actors", 2]
+    out = tmp_path / "ray"
+    process = subprocess.Popen(
+        command("run", tmp_path / "recipe.toml", "--out", out, *where, "--checkpoint-every", 0.05),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not list(out.glob("checkpoints/*.safetensors")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert f"go on with: idiolect resume {out} --engine ray --address" in errors
+    subprocess.run(command("resume", out, *where), check=True)
+    subprocess.run(command("run", tmp_path / "recipe.toml", "--out", tmp_path / "here"), check=True)
+    for file in (tmp_path / "here" / "params").iterdir():
+        one, other = load_file(file), load_file(out / "params" / file.name)
+        assert one.keys() == other.keys()
+        for name, leaf in one.items():
+            np.testing.assert_allclose(leaf, other[name], rtol=1e-5, atol=1e-6)
+
+
+def test_an_address_that_does_not_answer_is_one_sentence(tmp_path: Path):
+    (tmp_path / "recipe.toml").write_text(write_recipe(recipe_of("fedbuff")))
+    run = command("run", tmp_path / "recipe.toml", "--out", tmp_path / "out", "--engine", "ray", "--address")
+    done = subprocess.run([*run, "127.0.0.1:1"], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith("idiolect: --address 127.0.0.1:1 does not answer: ")

@@ -1,0 +1,260 @@
+"""Client work on Ray. Here Ray is pretended, but for one test: `on_ray.py` is the real thing (see `make slow`)."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from idiolect.building import build_problem
+from idiolect.cli import main
+from idiolect.engines import Program, Workers, prepare
+from idiolect.engines.ray import RayCrew, Staff, desk, staff
+from idiolect.engines.ray.desk import Desk, only
+from idiolect.errors import UserMistake
+from idiolect.experiment import Engine, Progress, run_cells
+from idiolect.places import Place, opened
+from idiolect.recipes import Recipe, parse_recipe, write_recipe
+from idiolect.recording import Outcome
+from tests.compiling import in_a_hurry
+from tests.survival.pretended_ray import PretendedRay
+
+QUADRATICS = {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1}
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "fedavg": {},
+    "fedbuff": {"protocol": {"size": 3}},
+    "persa_fl_me": {"objective": {"iterations": 2}},
+    "scaffold": {},
+    "qupel_async": {"objective": {"bits": 1, "keep": []}},
+}
+
+
+@cache
+def recipe_of(name: str, **changes: Any) -> Recipe:
+    tables = {
+        "seeds": [0, 1],
+        "horizon": 60.0,
+        "problem": QUADRATICS,
+        "training": {"local_steps": 2, "batch_size": 4},
+        "evaluation": {"points": 2},
+        "algorithms": [{"name": name, **ALGORITHMS.get(name, {})}],
+    }
+    return parse_recipe({**tables, **changes})
+
+
+def outcomes(
+    recipe: Recipe, engine: Engine = Engine(), progress: Callable[[Progress], None] = lambda state: None
+) -> list[Outcome]:
+    with in_a_hurry(), Workers(1) as workers:
+        return list(run_cells(recipe, workers, engine=engine, progress=progress))
+
+
+@cache
+def plainly(name: str) -> list[Outcome]:
+    return outcomes(recipe_of(name))
+
+
+def with_ray(recipe: Recipe, ray: PretendedRay, count: int | None = None) -> tuple[list[Outcome], Staff]:
+    with Staff(ray, write_recipe(recipe), count=count) as members:
+        return outcomes(recipe, Engine(partial(RayCrew, members))), members
+
+
+def same(left: list[Outcome], right: list[Outcome]) -> bool:
+    """To rounding: actors compile for another number of rows."""
+    assert [one.points[-1].updates for one in left] == [one.points[-1].updates for one in right]
+    for a, b in zip(left, right, strict=True):
+        assert a.personal.keys() == b.personal.keys()
+        ends = [(one.params, dict(one.personal), [p.reports for p in one.points]) for one in (a, b)]
+        for one, other in zip(*map(jax.tree.leaves, ends), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    return True
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretended actors share what is compiled: only the problem's functions matter to it."""
+    monkeypatch.setattr(
+        desk, "prepare", lambda problem, algorithm: _programs.setdefault(algorithm.name, prepare(problem, algorithm))
+    )
+
+
+_programs: dict[str, Program] = {}
+
+
+@pytest.mark.parametrize(("name", "count"), [*((name, None) for name in ALGORITHMS), ("fedavg", 1), ("qupel_async", 9)])
+def test_the_same_results_on_any_number_of_actors(name, count):
+    ray = PretendedRay()
+    found, members = with_ray(recipe_of(name), ray, count)
+    assert same(found, plainly(name))
+    assert (members.count, members.replaced) == (count or 3, 0)
+    assert ray.puts <= sum(one.points[-1].updates for one in found)
+    assert not any(actor.alive for actor in ray.actors), "nobody is left at work"
+
+
+def test_what_many_receive_is_sent_once():
+    ray = PretendedRay()
+    (one, two), _ = with_ray(recipe_of("fedavg"), ray)
+    rounds = sum(len(np.unique(outcome.table.round)) for outcome in (one, two))
+    assert ray.puts == rounds < len(ray.calls) / 2
+
+
+@pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
+def test_who_dies_is_replaced_and_what_was_lost_is_redone_and_counts_once(name):
+    ray = PretendedRay(dies=lambda call: call % 7 == 3)
+    found, members = with_ray(recipe_of(name), ray)
+    assert members.replaced > 5
+    done = Counter(ray.calls)
+    assert max(done.values()) > 1, "something was done again"
+    assert same(found, plainly(name))
+
+
+def test_work_that_kills_everybody_ends_the_run_with_a_sentence():
+    with pytest.raises(
+        UserMistake, match=r"9 actors died over turn \d of client \d; the last one said: The actor died"
+    ):
+        with_ray(recipe_of("fedbuff"), PretendedRay(dies=lambda call: True))
+    assert staff.DEATHS == 8
+
+
+def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake(monkeypatch):
+    def missing(*_: object) -> None:
+        raise UserMistake("the data is not there")
+
+    monkeypatch.setattr("idiolect.engines.ray.desk.build_problem", missing)
+    with pytest.raises(UserMistake, match=r"^the data is not there$"):
+        with_ray(recipe_of("fedbuff"), PretendedRay())
+
+
+def test_a_real_clock_on_ray_is_replayed_by_the_simulator(tmp_path):
+    recipe = recipe_of("fedbuff").model_copy(update={"seeds": [0], "horizon": 0.5})
+    ray = PretendedRay(dies=lambda call: call % 20 == 19)
+    with Staff(ray, write_recipe(recipe)) as members:
+        (found,) = outcomes(recipe, Engine(partial(RayCrew, members), "real"))
+    assert found.points[-1].updates == found.table.delivered.sum()
+    from idiolect.network.timeline import write_timeline
+
+    (tmp_path / "timeline.csv").write_text(write_timeline(found.table))
+    replay = recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")})
+    assert same([found], outcomes(replay))
+
+
+def test_an_actor_keeps_the_rows_of_its_own_clients_and_no_others():
+    split = build_problem(recipe_of("fedavg"), 0).clients.train
+    mine = only(split, [1, 3])
+    assert mine.sizes.tolist() == [0, split.sizes[1], 0, split.sizes[3], 0]
+    for client in (1, 3):
+        for before, after in zip(jax.tree.leaves(split.rows), jax.tree.leaves(mine.rows), strict=True):
+            assert len(after) == mine.sizes.sum()
+            here, there = (part.starts[client] + np.arange(part.sizes[client]) for part in (split, mine))
+            assert np.asarray(before)[here].tobytes() == np.asarray(after)[there].tobytes()
+
+
+def test_ray_need_not_be_there_to_import_what_actors_do():
+    assert Desk.__module__ == "idiolect.engines.ray.desk"
+    code = "import sys, idiolect.engines.ray; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one sentence of a command that the user got wrong."""
+    assert main(["run", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], str]:
+    def write(name: str) -> str:
+        (tmp_path / f"{name}.toml").write_text(write_recipe(recipe_of(name)))
+        return str(tmp_path / f"{name}.toml")
+
+    return write
+
+
+def test_ray_that_is_not_installed_is_one_sentence(monkeypatch, capsys, file, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    out = tmp_path / "run"
+    line = command(capsys, file("fedbuff"), "--engine", "ray", "--out", str(out))
+    assert line == "idiolect: --engine is 'ray', but Ray is not installed; pip install 'idiolect[ray]'"
+    assert not out.exists(), "nothing is written for nothing"
+
+
+def test_an_address_that_does_not_answer_is_one_sentence(monkeypatch, capsys, file):
+    ray = PretendedRay()
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        line = command(capsys, file("fedbuff"), "--engine", "ray", "--address", address)
+    assert line.startswith(f"idiolect: --address {address} does not answer: ")
+    for wrong in ("nowhere", "host:port", "ray://"):
+        assert "must be HOST:PORT" in command(capsys, file("fedbuff"), "--engine", "ray", "--address", wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("fedavg", ["--engine", "ray", "--clock", "real"], "fedavg works in rounds; take an asynchronous"),
+        ("sgp", ["--engine", "ray"], "sgp has no server"),
+        ("fedbuff", ["--address", "localhost:6379"], "--address is localhost:6379, which needs --engine ray"),
+        ("fedbuff", ["--clock", "real"], "--clock is real, which needs --engine ray"),
+        ("fedbuff", ["--engine", "ray", "--clock", "real", "--timeline", "x.csv"], "only a virtual clock can replay"),
+    ],
+)
+def test_what_cannot_run_there_is_refused(capsys, file, name, options, words):
+    assert words in command(capsys, file(name), *options)
+
+
+def test_a_run_keeps_its_clock(monkeypatch, capsys, file, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", PretendedRay())
+    out = str(tmp_path / "run")
+    here = ["--out", out, "--engine", "ray", "--set", "seeds=[0]", "horizon=0.3"]
+    with in_a_hurry():
+        assert main(["run", file("fedbuff"), *here, "--clock", "real"]) == 0
+    assert "at real time 0.3" in capsys.readouterr().out
+    assert f"--clock is virtual, but the run in {out} has a real clock" in command(capsys, file("fedbuff"), *here)
+
+
+def test_the_simulator_is_the_default():
+    with opened(Place(), recipe_of("sgp")) as engine:
+        assert engine == Engine()
+
+
+INSIDE = 'ip link set lo up; exec "$@"'  # a network with nothing but loopback: Ray listens on all that there is
+
+
+@pytest.mark.slow
+def test_the_real_thing():
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed; pip install -e '.[test,ray]'")
+    run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-m",
+        "",
+        "-p",
+        "no:xdist",
+        str(Path(__file__).with_name("on_ray.py")),
+    ]
+    apart = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
+    if shutil.which("unshare") and not subprocess.run([*apart, "ip link set lo up"], check=False).returncode:
+        run = [*apart, INSIDE, "sh", *run]
+    elif "IDIOLECT_RAY_ANYWHERE" not in os.environ:
+        pytest.skip("no network of its own can be made for Ray here; IDIOLECT_RAY_ANYWHERE=1 runs it all the same")
+    done = subprocess.run(run, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.stdout + done.stderr
