@@ -23,11 +23,12 @@ from idiolect.theory import admissible_step_size
 
 
 class Setting(NamedTuple):
-    """How a run is watched: when, with which budgets, and which of them is the headline."""
+    """How a run is watched: when, with which budgets, which of them is the headline, and whether for pictures."""
 
     times: list[float]
     budget: Budget
     headline: str
+    scenes: bool = False  # whether to keep what models do at the start and at the end, for pictures
 
 
 def check(recipe: Recipe, data_dir: Path | None = None, *, timelines: bool = True) -> list[str]:
@@ -189,7 +190,7 @@ def watch(recipe: Recipe) -> Setting:
         times = np.linspace(0, recipe.horizon, table.points + 1).tolist()
     else:
         times = sorted({*table.times, recipe.horizon})
-    return Setting(times, budget, headline_column(recipe))
+    return Setting(times, budget, headline_column(recipe), scenes=True)
 
 
 def headline_column(recipe: Recipe) -> str:

@@ -187,20 +187,24 @@ class Record:
             self._ended = f"{fault}; {snapshot.excused}"
             return
         self._last, self._scored = snapshot, scored
-        if not self._points and prepared.scene is not None:
-            self._scenes.append(self._moment(snapshot, prepared.scene))
+        if not self._points:
+            self._scenes = self._moment(snapshot)
         scores = summarize_clients(scored, metrics[0].higher_is_better)
         reports = {**snapshot.reports, **self._distance(snapshot)}
         each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
         self._points.append(Point(snapshot.time, snapshot.updates, scores, each, reports, layers))
 
-    def _moment(self, snapshot: Snapshot, scene: Callable[[Params, Shard], Scene]) -> Moment:
-        """What the first few clients do on the rows they are scored on."""
+    def _moment(self, snapshot: Snapshot) -> list[Moment]:
+        """What the first few clients do on the rows they are scored on, if the problem can show it and is asked to."""
+        scene = self._prepared.scene
+        if scene is None or not self._setting.scenes:
+            return []
         clients, seed = self.cell.clients, self.cell.seed
         shown, scored = clients.participating[:DRAWN], scored_split(clients, self._setting.budget)
         own = {client: own_model(self._prepared.adapt, clients, snapshot, seed, client).params for client in shown}
         received = {client: scene(snapshot.model(client), scored.shard(client)) for client in shown}
-        return Moment(snapshot.time, received, {client: scene(own[client], scored.shard(client)) for client in shown})
+        adapted = {client: scene(own[client], scored.shard(client)) for client in shown}
+        return [Moment(snapshot.time, received, adapted)]
 
     def end(self, why: str) -> None:
         """The run has come to nothing; what was scored before stays."""
@@ -237,7 +241,7 @@ class Record:
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
         sizes = {scored.client: self._size(last, scored.client) for scored in self._scored}
         label = prepared.program.algorithm.name
-        scenes = self._scenes if prepared.scene is None else [*self._scenes, self._moment(last, prepared.scene)]
+        scenes = [*self._scenes, *self._moment(last)]
         return Outcome(
             label,
             cell.seed,
