@@ -26,10 +26,11 @@ points = 4
 batch_size = 4
 """
 QUADRATICS = '[problem]\nname = "quadratics"\nclients = 6\n'
-SERVER = '[[algorithms]]\nname = "fedbuff"\n\n[[algorithms]]\nname = "scaffold"\n'
+BUFFERED = '[[algorithms]]\nname = "fedbuff"\n\n'
+SERVER = BUFFERED + '[[algorithms]]\nname = "scaffold"\n'
 PEERS = '[[algorithms]]\nname = "pars_push"\nobjective = { step_size = 0.02 }\n'
 RECIPES = {
-    "both": HEAD.format(horizon=1000) + QUADRATICS + SERVER + PEERS,
+    "both": HEAD.format(horizon=600) + QUADRATICS + BUFFERED + PEERS,
     "server": HEAD.format(horizon=8000) + QUADRATICS + SERVER,
     "peers": HEAD.format(horizon=200_000) + QUADRATICS + PEERS,
     "qupel": HEAD.format(horizon=3000)

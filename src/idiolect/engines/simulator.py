@@ -96,7 +96,8 @@ class Fold:
         jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
         for job, turn in [(job, self._crew.submit(job)) for job in jobs]:
             arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
-            self._program.absorb(self._ledger, job.personal, turn.result(), arrival)
+            ledger = jax.tree.map(jnp.copy, self._ledger)  # absorbing overwrites some of what it is given
+            self._program.absorb(ledger, job.personal, turn.result(), arrival)
 
     def offer(self, turn: int) -> None:
         """A client receives the model as it is."""
