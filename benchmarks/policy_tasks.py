@@ -10,30 +10,16 @@ from idiolect.catalog import cell
 from idiolect.engines import Workers
 from idiolect.experiment import run_cell
 from idiolect.network import Timeline
-from idiolect.recipes import AlgorithmTable, Recipe, builtin_recipes, load_recipe, parse_recipe
+from idiolect.recipes import AlgorithmTable, Recipe, load_recipe
 from idiolect.recording import Cell, prepare_cell
 from policy_case import Case
 
 RECIPE = "memrl-navigation"
-STAND_IN: dict[str, Any] = {  # until the recipe ships with the package
-    "name": RECIPE,
-    "horizon": 120.0,
-    "problem": {"name": "navigation", "clients": 3, "size": 7, "horizon": 24, "baseline": "others"},
-    "network": {
-        "download": {"law": "fixed", "mean": 0.0},
-        "compute": {"law": "fixed", "mean": 1.0},
-        "upload": {"law": "fixed", "mean": 0.0},
-        "spread": 0.0,
-    },
-    "training": {"local_steps": 1, "step_size": 20.0, "batch_size": 50},
-    "evaluation": {"steps": [0], "points": 1, "headline": "own"},
-    "algorithms": [{"name": "pfedme", "objective": {"lambda": 0.01, "iterations": 10, "inner_step_size": 5.0}}],
-}
 
 
 def load() -> tuple[Recipe, AlgorithmTable]:
     """The recipe, and its first algorithm with a Moreau envelope, told to take all inner steps."""
-    recipe = load_recipe(RECIPE) if RECIPE in builtin_recipes() else parse_recipe(STAND_IN)
+    recipe = load_recipe(RECIPE)
     table = next(table for table in recipe.algorithms if cell(table.name).objective == "moreau")
     return recipe, table.model_copy(update={"objective": {**table.objective, "accuracy": 0.0}})
 
