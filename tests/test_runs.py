@@ -171,32 +171,6 @@ def test_the_same_seeds_give_the_same_bytes(finished, tmp_path):
     assert contents(tmp_path / "again") == contents(finished)
 
 
-def test_an_interrupted_run_goes_on_and_ends_with_the_bytes_of_one_that_was_not(
-    finished, tmp_path, monkeypatch, capsys
-):
-    command = ["run", tiny(tmp_path), "--out", str(tmp_path / "out")]
-    add, kept = RunFolder.add, []
-
-    def add_one(self: RunFolder, outcome: experiment.Outcome) -> None:
-        if kept:
-            raise KeyboardInterrupt
-        kept.append(outcome.label)
-        add(self, outcome)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "add", add_one)
-        assert main(command) == 130
-    assert f"go on with: idiolect resume {tmp_path / 'out'}" in capsys.readouterr().err
-    first = tmp_path / "out" / "cells" / "fedavg-seed0.json"
-    assert [path.name for path in first.parent.iterdir()] == [first.name]
-    assert not (tmp_path / "out" / "summary.json").exists()
-    before = first.read_bytes()  # its wall-clock time included
-
-    assert main(command) == 0
-    assert first.read_bytes() == before
-    assert contents(tmp_path / "out") == contents(finished)
-
-
 def test_a_finished_run_is_not_run_again_whether_by_its_recipe_or_by_the_saved_one(finished, monkeypatch, tmp_path):
     def nothing_to_do(*args: Any, **options: Any) -> None:
         raise AssertionError("this cell was finished")

@@ -5,6 +5,8 @@ import pytest
 from idiolect.recipes import load_recipe
 from idiolect.runs import run_recipe
 
+pytestmark = pytest.mark.slow
+
 
 def run(recipe: str, folder):
     summary = run_recipe(load_recipe(recipe, ["evaluation.points=1"]), folder / recipe)
@@ -25,7 +27,6 @@ def test_table_1_learned_levels_beat_fixed_ones_beat_rounding_at_the_end(tmp_pat
     assert summary["algorithms"]["learned-1"]["bits"]["mean"] == 1
 
 
-@pytest.mark.slow
 def test_table_2_with_others_is_better_than_alone_at_every_width_and_alone_than_one_model_for_all(clients):
     _, scores = clients
     assert scores["qupel-32"] > scores["local-32"] > scores["fedavg"]
@@ -34,7 +35,6 @@ def test_table_2_with_others_is_better_than_alone_at_every_width_and_alone_than_
     assert scores["qupel-3"] > scores["qupel-32"] - 0.015
 
 
-@pytest.mark.slow
 def test_table_3_the_gain_of_control_clients_is_told_with_its_spread(clients):
     summary, _ = clients
     group = summary["groups"]["control"]

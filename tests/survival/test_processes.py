@@ -91,8 +91,10 @@ def undisturbed(place: Path, environment: dict[str, str], kind: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing(whole, tmp_path, environment, number):
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing_even_elsewhere(
+    whole, tmp_path, environment, number
+):
     out = tmp_path / "run"
     with started(environment, "run", whole / "recipe.toml", "--out", out) as process:
         under_way(out, process)
@@ -101,9 +103,11 @@ def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing(whole, tm
     assert process.returncode == 128 + number
     assert f"go on with: idiolect resume {out}" in errors
     assert "Traceback" not in errors
-    finished(environment, "resume", out)
-    assert results(out) == results(whole / "run")
-    assert not list((out / "checkpoints").iterdir())
+    moved = tmp_path / "moved"
+    shutil.move(out, moved)
+    finished(environment, "resume", moved)
+    assert results(moved) == results(whole / "run")
+    assert not list((moved / "checkpoints").iterdir())
 
 
 def kill_until_finished(place: Path, environment: dict[str, str], out: Path, rng: random.Random, at_least: int) -> None:
@@ -149,16 +153,6 @@ def test_a_second_process_in_the_same_folder_is_refused_and_disturbs_nothing(who
         first.communicate()
         assert first.returncode == 0
     assert results(out) == results(whole / "run")
-
-
-def test_a_run_folder_can_be_moved_while_it_is_unfinished(whole, tmp_path, environment):
-    with started(environment, "run", whole / "recipe.toml", "--out", tmp_path / "here") as process:
-        under_way(tmp_path / "here", process)
-        process.kill()
-        process.communicate()
-    shutil.move(tmp_path / "here", tmp_path / "there")
-    finished(environment, "resume", tmp_path / "there")
-    assert results(tmp_path / "there") == results(whole / "run")
 
 
 TINY_DISK = """
