@@ -204,6 +204,7 @@ def test_files_and_folders_that_cannot_be(run, tmp_path, capsys):
     assert not list(tmp_path.glob("m*"))
 
 
+@pytest.mark.slow
 def test_advice_runs_every_width_and_chooses_by_validation_data(recipe, tmp_path, capsys):
     out = tmp_path / "widths"
     arguments = ["advise", str(recipe), "--algorithm", "qupel", "--widths", "1,2", "--out", str(out)]

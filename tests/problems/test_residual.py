@@ -213,6 +213,7 @@ def test_a_model_without_normalization_is_left_alone():
     assert problem.calibrate(params, problem.clients.adapt.shard(0)) is params
 
 
+@pytest.mark.slow
 def test_statistics_never_travel_and_every_client_has_its_own():
     problem, budget = digits(SMALL), Budget(steps=(0,), batch_size=8)
     options = {"local_steps": 2, "step_size": 0.1, "batch_size": 8, "horizon": 40.0, "points": 1}

@@ -98,6 +98,7 @@ def test_whenever_a_run_is_saved_it_goes_on_to_the_same_end(rig):
         assert ends(rig.run(keeper=NOBODY._replace(load=lambda moment=moment: moment))) == whole
 
 
+@pytest.mark.slow
 def test_a_run_that_went_on_can_be_saved_again_and_moved_to_other_cores(rig):
     moments, later = [], []
     whole = ends(rig.run(workers=2, keeper=collecting(moments)))

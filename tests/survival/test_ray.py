@@ -91,7 +91,7 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _programs: dict[str, Program] = {}
 
 
-@pytest.mark.parametrize(("name", "count"), [("fedavg", 1), ("fedbuff", None), ("qupel_async", 9)])
+@pytest.mark.parametrize(("name", "count"), [("fedavg", 1), ("qupel_async", 9)])
 def test_the_same_results_on_any_number_of_actors(name, count):
     ray = PretendedRay()
     found, members = with_ray(recipe_of(name), ray, count)
