@@ -24,7 +24,7 @@ from idiolect.engines import Workers
 from idiolect.engines.shelf import Room
 from idiolect.evaluation import OWN, Budget
 from idiolect.experiment import run_cell
-from idiolect.network import Network, draw_timeline
+from idiolect.network import Network, Timeline, draw_timeline
 from idiolect.problems.models import mlp
 from idiolect.problems.supervised import supervised_problem
 from idiolect.recording import Cell, prepare_cell
@@ -59,18 +59,20 @@ def problem(clients: int) -> Problem:
 
 def measure(clients: int, name: str) -> dict[str, float]:
     """One run of so many clients: milliseconds per update, and the most memory that was held while it ran."""
-    compiled = problem(100)
-    chosen = catalog.algorithm(name, compiled, objective=ALGORITHMS[name], local_steps=10, batch_size=10)
+    task = problem(clients)
+    chosen = catalog.algorithm(name, task, objective=ALGORITHMS[name], local_steps=10, batch_size=10)
     setting = Setting([HORIZON], Budget(steps=(0,), batch_size=4, at_most=20), OWN)
-    prepared, keeper = prepare_cell(compiled, chosen, setting.budget), NOBODY._replace(room=ROOM)
+    prepared, keeper = prepare_cell(task, chosen, setting.budget), NOBODY._replace(room=ROOM)
+    cell = _cell(task, chosen.protocol)
+    assert isinstance(cell.table, Timeline)
+    few = Timeline(*(column[:50] for column in cell.table))
+    data = sum(leaf.nbytes for leaf in task.clients.train.rows.values())
     with Workers() as workers:
-        run_cell(prepared, _cell(compiled, chosen.protocol), setting, workers, keeper=keeper)  # compiles
-        before = _held()
-        task = problem(clients)
-        run_cell_on = _cell(task, chosen.protocol)
+        run_cell(prepared, cell._replace(table=few), setting, workers, keeper=keeper)  # compiles
+        before = _held() - data
         with _Watcher() as watcher:
             began = time.perf_counter()
-            outcome = run_cell(prepared, run_cell_on, setting, workers, keeper=keeper)
+            outcome = run_cell(prepared, cell, setting, workers, keeper=keeper)
             seconds = time.perf_counter() - began
     updates = outcome.points[-1].updates
     return {"updates": updates, "ms": 1000 * seconds / updates, "bytes": watcher.most - before}
