@@ -71,7 +71,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def without_clocks(value: Any) -> Any:
     """Plain data without what the wall clock said."""
     if isinstance(value, dict):
-        return {k: without_clocks(v) for k, v in value.items() if k not in ("seconds", "wall_clock_seconds")}
+        return {
+            k: without_clocks(v) for k, v in value.items() if k not in ("seconds", "stopwatch", "wall_clock_seconds")
+        }
     return [without_clocks(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -84,6 +84,7 @@ class Outcome(NamedTuple):
     seconds: float
     ended: str = ""  # why the run came to nothing before its time, if it did
     scenes: Sequence[Moment] = ()  # at the start and at the end, where the problem has any
+    stopwatch: Sequence[float] = ()  # seconds of work by each of the points
     refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
 
     @property
@@ -132,6 +133,7 @@ class Notes(NamedTuple):
     scenes: list[Moment]
     ended: str
     seconds: float
+    stopwatch: list[float]  # seconds by each of the points
 
 
 class Record:
@@ -143,6 +145,7 @@ class Record:
         self._points: list[Point] = []
         self._scored: list[ClientScore] = []
         self._scenes: list[Moment] = []
+        self._stopwatch: list[float] = []
         self._last: Snapshot | None = None
         self._ended, self._seconds, self._began = "", 0.0, time.perf_counter()
 
@@ -158,11 +161,11 @@ class Record:
 
     def notes(self) -> Notes:
         """What was noted so far."""
-        return Notes(self._points, self._scored, self._scenes, self._ended, self._worked())
+        return Notes(self._points, self._scored, self._scenes, self._ended, self._worked(), self._stopwatch)
 
     def restore(self, notes: Notes) -> None:
         """Go on with notes taken before."""
-        self._points, self._scored, self._scenes, self._ended, self._seconds = notes
+        self._points, self._scored, self._scenes, self._ended, self._seconds, self._stopwatch = notes
 
     def _worked(self) -> float:
         return self._seconds + time.perf_counter() - self._began
@@ -192,6 +195,7 @@ class Record:
         scores = summarize_clients(scored, metrics[0].higher_is_better)
         reports = {**snapshot.reports, **self._distance(snapshot)}
         each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
+        self._stopwatch.append(self._worked())
         self._points.append(Point(snapshot.time, snapshot.updates, scores, each, reports, layers))
 
     def _moment(self, snapshot: Snapshot) -> list[Moment]:
@@ -256,6 +260,7 @@ class Record:
             self._worked() / shared_by,
             self._ended and f"{self._ended}; last scored at time {last.time:g}",
             scenes,
+            [seconds / shared_by for seconds in self._stopwatch],
             last.refusals,
         )
 

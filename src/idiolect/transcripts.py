@@ -10,7 +10,7 @@ from idiolect.export.contents import Size
 from idiolect.quantization.views import LayerView
 from idiolect.recording import Moment, Notes, Outcome, Point
 
-FORMAT = 2  # of what is written here; older cells are told apart by it
+FORMAT = 3  # of what is written here; older cells are told apart by it
 
 
 def cell_record(outcome: Outcome) -> dict[str, Any]:
@@ -23,6 +23,7 @@ def cell_record(outcome: Outcome) -> dict[str, Any]:
         "higher_is_better": outcome.metric.higher_is_better,
         "also": {metric.name: metric.higher_is_better for metric in outcome.metrics[1:]},
         "seconds": outcome.seconds,
+        "stopwatch": list(outcome.stopwatch),
         "ended": outcome.ended,
         **({"refusals": {str(c): why for c, why in outcome.refusals.items()}} if outcome.refusals else {}),
         "points": [_write_point(point) for point in outcome.points],
@@ -39,6 +40,7 @@ def write_notes(notes: Notes) -> dict[str, Any]:
         "scenes": [_write_moment(moment) for moment in notes.scenes],
         "ended": notes.ended,
         "seconds": notes.seconds,
+        "stopwatch": notes.stopwatch,
     }
 
 
@@ -50,6 +52,7 @@ def read_notes(record: dict[str, Any]) -> Notes:
         [_read_moment(moment) for moment in record["scenes"]],
         record["ended"],
         record["seconds"],
+        record["stopwatch"],
     )
 
 

@@ -84,7 +84,7 @@ def collecting(into: list[Saved]) -> Keeper:
 
 def ends(outcomes: list[Outcome]) -> list[Any]:
     """All that a run comes to, but for the time it took."""
-    numbers = [{**cell_record(outcome), "seconds": 0} for outcome in outcomes]
+    numbers = [{**cell_record(outcome), "seconds": 0, "stopwatch": []} for outcome in outcomes]
     arrays = [np.asarray(leaf).tobytes() for o in outcomes for leaf in jax.tree.leaves((o.params, dict(o.personal)))]
     return [json.dumps(numbers), arrays]
 

@@ -1,0 +1,1 @@
+"""How different clients are, before anything is learned."""
