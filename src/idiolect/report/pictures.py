@@ -14,6 +14,7 @@ from idiolect.recipes import Recipe
 from idiolect.report.client_pictures import client_pictures
 from idiolect.report.level_pictures import level_pictures
 from idiolect.report.map_pictures import map_pictures
+from idiolect.report.page import Picture, Section, page
 from idiolect.report.peer_pictures import Cells, Pictures, distance_picture, peer_pictures
 from idiolect.report.style import labelled, log_scale, style
 from idiolect.runs.folder import RunFolder
@@ -45,7 +46,8 @@ def write_pictures(folder: RunFolder, recipe: Recipe, cells: Cells, references: 
         *peer_pictures(recipe, cells, {k: table for k, table in tables.items() if isinstance(table, Rounds)}),
     ]
     path = folder.path / "pictures.html"
-    write_atomically(path, _page(recipe, figures).encode())
+    sections = [Section("", pictures=[Picture(*each) for each in figures])]
+    write_atomically(path, page(recipe.name, sections).encode())
     return path
 
 
@@ -187,26 +189,3 @@ def _caption_over_time(recipe: Recipe, cells: Cells) -> str:
         f"Mean over participating clients, {describe(recipe)['personalized']}; line and band: mean and standard "
         f"deviation over {seeds} seed{'s' if seeds > 1 else ''}."
     )
-
-
-def _page(recipe: Recipe, figures: list[tuple[go.Figure, str]]) -> str:
-    body = "".join(
-        f"<figure>{_render(figure, script=number == 0)}<figcaption>{caption}</figcaption></figure>"
-        for number, (figure, caption) in enumerate(figures)
-    )
-    style = (
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:auto;padding:1rem}figure{margin:0 0 2.5rem}"
-        "figcaption{color:#555;font-size:.9rem}"
-    )
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{recipe.name}</title><style>{style}</style><h1>{recipe.name}</h1>{body}</html>\n"
-    )
-
-
-def _render(figure: go.Figure, script: bool) -> str:
-    """The figure as HTML; the first on the page brings the script along."""
-    html: str = figure.to_html(
-        full_html=False, include_plotlyjs=script, config={"responsive": True, "displaylogo": False}
-    )
-    return html
