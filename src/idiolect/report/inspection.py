@@ -130,6 +130,7 @@ def _max(values: np.ndarray) -> float:
     return float(values.max()) if values.size else 0.0
 
 
+_DISTURBED = 0.7  # of a core: less says that other processes were in the way
 _COST_COLUMNS = (
     "algorithm",
     "updates a seed",
@@ -182,6 +183,11 @@ def cost_lines(cost: Estimate) -> list[str]:
         "An estimate from a few turns on this machine as busy as it is now; the timeline is the first seed's; "
         "references, pictures and checkpoints are not in it.",
     ]
+    if cost.share < _DISTURBED:
+        lines.append(
+            f"The machine is busy: this process got {cost.share:.0%} of one core. Undisturbed, a run would rather take "
+            f"{duration(cost.seconds * cost.share)}."
+        )
     if cost.disk_bytes:
         lines.append(f"Beyond {size(cost.room_bytes)} what clients keep goes to disk: {size(cost.disk_bytes)} of it.")
     return lines + [f"{each.label} could not be watched: {each.stopped}." for each in cost.algorithms if each.stopped]

@@ -95,6 +95,7 @@ def _holdings(found: Inspection) -> list[Picture]:
         counts = found.classes.counts[shown]
         shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
         figure = _heat(shares.T, shown, list(range(counts.shape[1])), "share of the client's samples", counts.T)
+        figure.update_traces(zmin=0, zmax=float(shares.max()))
         pictures.append(Picture(labelled(figure, "Classes of each client", "client", "class"), _HELD))
     everything = size_rows(found)[-1][1]
     if everything.min() == everything.max() and found.classes is None:
@@ -116,7 +117,7 @@ def _holdings(found: Inspection) -> list[Picture]:
 def _distances(found: Inspection) -> list[Picture]:
     pictures = []
     if found.classes is not None and len(found.classes.compared) > 1:
-        figure = _square(found.classes.between, found.classes.compared, "TV")
+        figure = _square(found.classes.between, found.classes.compared, "TV").update_traces(zmin=0, zmax=1)
         title = "Total variation between clients' classes"
         pictures.append(Picture(labelled(figure, title, "client", "client"), _TV))
     if found.samples is not None and len(found.samples.clients) > 1:
@@ -145,6 +146,7 @@ def _deviation(found: Inspection) -> Picture:
             mode="markers",
             marker_color=style(0)["color"],
         )
+        figure.update_xaxes(range=[0, 1])
         labelled(figure, title, "TV of the client's classes to everybody's", "distance from everybody's gradient")
     figure.add_hline(found.diversity.gradient, line={"color": colour, "dash": "dot"}, annotation_text="gamma_G")
     figure.update_yaxes(rangemode="tozero")
@@ -165,7 +167,9 @@ def side_by_side(between: np.ndarray) -> list[int]:
 def _square(between: np.ndarray, clients: Sequence[int], name: str) -> go.Figure:
     order = side_by_side(between)
     names = [clients[k] for k in order]
-    return _heat(between[np.ix_(order, order)], names, names, name)
+    apart = between[np.ix_(order, order)].astype(float)
+    np.fill_diagonal(apart, np.nan)  # nobody is compared with itself, and its 0 would hide what differs
+    return _heat(apart, names, names, name)
 
 
 def _heat(
@@ -178,9 +182,7 @@ def _heat(
             z=values,
             x=[str(one) for one in across],
             y=[str(one) for one in down],
-            zmin=0,
             colorscale="Cividis",
-            reversescale=False,
             colorbar={"title": {"text": name, "side": "right"}},
             customdata=also,
             hovertemplate=f"%{{x}}, %{{y}}<br>{shown}<extra></extra>",

@@ -61,6 +61,7 @@ class Estimate(NamedTuple):
     room_bytes: int  # beyond which what clients keep goes to disk
     seeds: int
     cores: int
+    share: float  # of one core that this process got meanwhile; well below 1 if others kept the machine busy
 
     @property
     def seconds(self) -> float:
@@ -81,6 +82,7 @@ class Estimate(NamedTuple):
 def estimate(recipe: Recipe, problem: Problem) -> Estimate:
     """Watch a few turns of every algorithm on the first seed's problem, and reckon what all of them take."""
     setting, seed = watch(recipe), recipe.seeds[0]
+    began, worked = time.perf_counter(), time.process_time()
     with Workers() as workers:
         costs = []
         for label, table in zip(recipe.labels, recipe.algorithms, strict=True):
@@ -88,10 +90,11 @@ def estimate(recipe: Recipe, problem: Problem) -> Estimate:
             timeline = build_timeline(recipe, algorithm, problem, seed)
             costs.append(_cost(label, problem, algorithm, timeline, setting, workers, recipe.seeds))
         cores = workers.count
+    share = (time.process_time() - worked) / (time.perf_counter() - began)
     model = jax.eval_shape(problem.init, jax.random.key(seed))
     stores = {id(leaf): leaf for part in problem.clients[:4] for leaf in jax.tree.leaves(part.rows)}
     return Estimate(
-        _bytes(list(stores.values())), _bytes(model), costs, _peak(), Room().bytes, len(recipe.seeds), cores
+        _bytes(list(stores.values())), _bytes(model), costs, _peak(), Room().bytes, len(recipe.seeds), cores, share
     )
 
 
