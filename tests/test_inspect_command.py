@@ -100,25 +100,6 @@ def test_images_on_the_command_line(elsewhere, capsys):
         assert needle in written
 
 
-def test_learning_to_act_says_what_is_not_defined(elsewhere, capsys):
-    settings = [
-        'problem={name="navigation",clients=2,size=3,horizon=4,episodes=3}',
-        "training={local_steps=1,batch_size=2}",
-        'algorithms=[{name="multi_task"}]',
-        "evaluation={points=1,batch_size=2,steps=[0]}",
-        "horizon=4",
-        'network={upload={law="fixed",mean=0.5},compute={law="fixed",mean=0.0},download={law="fixed",mean=0.5},spread=0.0}',
-    ]
-    with in_a_hurry():
-        assert main(["inspect", "demo", "--set", *settings, "--out", "mine.html"]) == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert "no distribution of samples" in words
-    assert "W1" not in words
-    assert "TV" not in words
-    assert "noise of the batches included" in words
-    assert (elsewhere / "mine.html").is_file()
-
-
 def test_a_file_of_others_is_not_overwritten(elsewhere, capsys):
     Path("page.html").write_text("<html>my thesis</html>")
     for out, needle in (("page.html", "is no page of"), (".", "is a folder"), ("no/where.html", "no folder")):
