@@ -1,4 +1,4 @@
-"""The command line: `idiolect list`, `run`, `resume`, `export`, `bundle` and `advise`."""
+"""The command line: `idiolect list`, `run`, `resume`, `export`, `bundle`, `advise`, and `idiolect.commands`."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from idiolect.commands import compare, inspect
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     advise.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
     advise.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     advise.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    inspect.add(commands)
+    compare.add(commands)
     return parser
 
 
@@ -161,7 +164,7 @@ def _run(options: argparse.Namespace) -> int:
     from idiolect.recipes import load_recipe
     from idiolect.runs.folder import next_free
 
-    settings = [*options.settings, *_seed_settings(options)]
+    settings = [*options.settings, *seed_settings(options)]
     if options.timeline is not None:
         settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
     recipe = load_recipe(options.recipe, settings)
@@ -252,7 +255,8 @@ def _numbers(what: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _seed_settings(options: argparse.Namespace) -> list[str]:
+def seed_settings(options: argparse.Namespace) -> list[str]:
+    """The settings for which --seed and --seeds are short."""
     text = options.seed if options.seed is not None else options.seeds
     if text is None:
         return []

@@ -1,0 +1,42 @@
+"""`idiolect inspect RECIPE`: a problem before training."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Teach the command line `inspect`."""
+    inspect = commands.add_parser(
+        "inspect", help="show a problem before training: who holds what, and what it will take"
+    )
+    inspect.set_defaults(command=_inspect)
+    inspect.add_argument("recipe", nargs="?", default="demo", help="a TOML file or a built-in name; default: demo")
+    inspect.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
+    seeds = inspect.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="N", help="one seed instead of the recipe's, of which the first is shown")
+    seeds.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
+    inspect.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    inspect.add_argument("--out", type=Path, metavar="FILE", help="the page; default: <recipe>-inspect.html, here")
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from idiolect.building import build_problem, check
+    from idiolect.cli import seed_settings
+    from idiolect.heterogeneity.inspection import inspect_problem
+    from idiolect.recipes import load_recipe
+    from idiolect.report.inspection import print_inspection
+    from idiolect.report.inspection_page import may_write, write_page
+    from idiolect.runs.estimate import estimate
+
+    recipe = load_recipe(options.recipe, [*options.settings, *seed_settings(options)])
+    out = may_write(options.out or Path(f"{recipe.name}-inspect.html"))
+    check(recipe, options.data_dir)
+    seed = recipe.seeds[0]
+    problem = build_problem(recipe, seed, options.data_dir)
+    cost = estimate(recipe, problem)  # first, so that the memory it tells is that of a run
+    found = inspect_problem(problem, batch_size=recipe.training.batch_size, seed=seed)
+    print_inspection(recipe, found, cost)
+    write_page(out, recipe, found, cost)
+    print(f"Seed {seed}. Pictures: {out}")
+    return 0
