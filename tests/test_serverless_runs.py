@@ -1,7 +1,6 @@
 """Runs without a server, from a recipe to a folder, and what is said when something is wrong."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ from safetensors.numpy import load_file
 
 from idiolect.cli import main
 from idiolect.network.round_files import load_rounds
-from tests.compiling import in_a_hurry
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 RECIPE = """
 seeds = [0, 1]
 horizon = 500
@@ -48,12 +47,6 @@ name = "sgp"
 [[algorithms]]
 name = "fedavg"
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 @pytest.fixture(scope="module")

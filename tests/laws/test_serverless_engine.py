@@ -1,7 +1,5 @@
 """Laws of the engine without a server: it does what the obvious one does, and nothing depends on how it is run."""
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
@@ -16,10 +14,10 @@ from idiolect.network.topology import erdos_renyi, topology
 from idiolect.network.unreliable import draw_rounds
 from idiolect.objectives import maml, moreau, plain
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.laws import quadratic_peers
 from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 OBJECTIVES = {
     "plain": plain(),
     "maml": maml(steps=2, step_size=0.1, batches="shared"),
@@ -33,12 +31,6 @@ EVERYTHING_ONCE = {  # every objective, every protocol and both kinds of floats
     ("maml, first order", "gossip", np.float64),
     ("moreau", "running_sum", np.float32),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def fast_then_slow() -> list:

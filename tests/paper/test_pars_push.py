@@ -4,8 +4,6 @@ The loop is written from the paper, its errata put right, and shares nothing wit
 and the indices of the batches.
 """
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,19 +17,13 @@ from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.objectives import maml
 from idiolect.problems import linear_regression
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 B, ALPHA = 5, 0.05
 HARSH = Links(
     wake=0.4, gamma_w="unbounded", loss=0.6, gamma_f="unbounded", gamma_d="unbounded", extra_delay=3.0, duplication=0.4
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 class Node:
