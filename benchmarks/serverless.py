@@ -6,6 +6,7 @@ one message after the other. Its batches are drawn beforehand; the engine draws 
 
 import resource
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,12 +103,17 @@ def numpy_loop(task: Problem, table: Rounds, steps: int, count: int) -> float:
     return (time.perf_counter() - began) / count
 
 
-def engine(tasks: list[Problem], tables: list[Rounds], steps: int, workers: Workers) -> tuple[float, float]:
-    """Seconds per round and run of the engine with all its lanes, and seconds to compile."""
+def pars_push(steps: int) -> Algorithm:
+    """With so many personal steps."""
     objective = maml(steps=steps, step_size=ALPHA, batches="shared")
-    chosen = Algorithm("pars_push", objective, running_sum(), 1, STEP_SIZE, BATCH, StepRule())
-    program = prepare_peers(tasks[0], chosen)
-    lanes = [Lane(task.clients, table, seed) for seed, (task, table) in enumerate(zip(tasks, tables, strict=True))]
+    return Algorithm(f"u = {steps}", objective, running_sum(), 1, STEP_SIZE, BATCH, StepRule())
+
+
+def engine(tasks: list[Problem], tables: list[Rounds], steps: Sequence[int], workers: Workers) -> tuple[float, float]:
+    """Seconds per round and run of the engine with all its lanes, and seconds to compile; any number of u at once."""
+    chosen, seeds = [pars_push(u) for u in steps], list(enumerate(zip(tasks, tables, strict=True)))
+    program, own = prepare_peers(tasks[0], chosen[0]), chosen if len(chosen) > 1 else [None]
+    lanes = [Lane(task.clients, table, seed, one) for one in own for seed, (task, table) in seeds]
     times = []
     for _ in range(4):
         began = time.perf_counter()
@@ -128,6 +134,7 @@ def main() -> None:
     """Print the table."""
     with Workers() as workers:
         few_agents(workers)
+        several_steps(workers)
         many_agents(workers)
 
 
@@ -138,13 +145,27 @@ def few_agents(workers: Workers) -> None:
     tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
     for steps in range(6):
         slow = min(numpy_loop(tasks[0], tables[0], steps, 300) for _ in range(3))
-        alone, compiling = engine(tasks[:1], tables[:1], steps, workers)
-        together, _ = engine(tasks, tables, steps, workers)
+        alone, compiling = engine(tasks[:1], tables[:1], [steps], workers)
+        together, _ = engine(tasks, tables, [steps], workers)
         print(
             f"  10 agents, u = {steps}: {1e6 * slow:8.0f} {1e6 * alone:8.1f} {1e6 * together:8.1f}   "
             f"{slow / alone:5.1f} and {slow / together:5.1f} times faster; compiling took {compiling:.1f} s",
             flush=True,
         )
+
+
+def several_steps(workers: Workers) -> None:
+    """All of u = 1, …, 5 on five seeds each: as programs one after the other, and as one batch."""
+    worlds = [world(10, 0.15, 1000, 6000, seed) for seed in range(5)]
+    tasks, tables, every = [task for task, _ in worlds], [table for _, table in worlds], range(1, 6)
+    apart = [engine(tasks, tables, [steps], workers) for steps in every]
+    batch, compiling = engine(tasks, tables, every, workers)
+    mean, compiled = np.mean([run for run, _ in apart]), sum(once for _, once in apart)
+    print(
+        f"  10 agents, u = 1 to 5, 5 seeds each: {1e6 * mean:.1f} one u after the other, {1e6 * batch:.1f} as one "
+        f"batch ({mean / batch:.2f} times faster); compiling took {compiled:.1f} s and {compiling:.1f} s",
+        flush=True,
+    )
 
 
 def many_agents(workers: Workers) -> None:
@@ -153,8 +174,8 @@ def many_agents(workers: Workers) -> None:
     tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
     for steps in (0, 1):
         slow = numpy_loop(tasks[0], tables[0], steps, 20)
-        alone, compiling = engine(tasks[:1], tables[:1], steps, workers)
-        together, _ = engine(tasks, tables, steps, workers)
+        alone, compiling = engine(tasks[:1], tables[:1], [steps], workers)
+        together, _ = engine(tasks, tables, [steps], workers)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
         print(
             f"  1,000 agents, {tables[0].graph.links} links, u = {steps}: {1e6 * slow:.0f} {1e6 * alone:.0f} "

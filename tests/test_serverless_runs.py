@@ -1,17 +1,19 @@
 """Runs without a server, from a recipe to a folder, and what is said when something is wrong."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from idiolect.building import build_algorithm, kind
 from idiolect.cli import main
 from idiolect.network.round_files import load_rounds
-from tests.compiling import in_a_hurry
+from idiolect.problems import quadratics
+from idiolect.recipes import load_recipe
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 RECIPE = """
 seeds = [0, 1]
 horizon = 500
@@ -43,17 +45,16 @@ name = "pars_push"
 objective = { steps = 1, step_size = 0.05 }
 
 [[algorithms]]
+name = "pars_push"
+label = "three_steps"
+objective = { steps = 3, step_size = 0.05 }
+
+[[algorithms]]
 name = "sgp"
 
 [[algorithms]]
 name = "fedavg"
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def points(folder: Path, label: str, seed: int = 0) -> list[dict]:
 
 def test_algorithms_with_and_without_a_server_share_a_run(finished):
     summary = json.loads((finished / "summary.json").read_text())
-    assert list(summary["algorithms"]) == ["pars_push", "sgp", "fedavg"]
+    assert list(summary["algorithms"]) == ["pars_push", "three_steps", "sgp", "fedavg"]
     assert summary["algorithms"]["pars_push"]["leaked_share"]["mean"] == pytest.approx(0, abs=1e-12)
     assert "leaked_share" not in summary["algorithms"]["fedavg"]
     assert {path.suffix for path in (finished / "timelines").iterdir()} == {".csv", ".npz"}
@@ -85,7 +86,7 @@ def test_algorithms_with_and_without_a_server_share_a_run(finished):
 
 
 def test_every_point_has_a_ledger_that_adds_up(finished):
-    for label in ("pars_push", "sgp"):
+    for label in ("pars_push", "three_steps", "sgp"):
         for point in points(finished, label):
             parts = [point["reports"][f"y_{where}"] for where in ("with_agents", "under_way", "recoverable", "leaked")]
             assert sum(parts) == pytest.approx(5)
@@ -130,8 +131,25 @@ def test_a_saved_table_of_rounds_gives_the_same_run_again(finished, recipe, tmp_
     assert main(["run", recipe, *alone, "--timeline", str(table), "--out", str(tmp_path / "out")]) == 0
     one, other = (folder / "params" / "pars_push-seed0.safetensors" for folder in (finished, tmp_path / "out"))
     for name, tensor in load_file(one).items():
-        np.testing.assert_allclose(load_file(other)[name], tensor, rtol=1e-6)  # alone in its lane, or beside seed 1
+        np.testing.assert_allclose(load_file(other)[name], tensor, rtol=1e-6)  # alone, or beside seed 1 and three steps
     assert load_rounds(table).length == 500
+
+
+def test_algorithms_that_differ_in_numbers_only_are_of_one_kind(recipe):
+    task, alike = quadratics(clients=5), '{name="pars_push",objective={steps=1,step_size=0.05}}'
+    others = [
+        '{name="pars_push",objective={steps=3,step_size=0.02},training={step_size=0.1}}',
+        '{name="pars_push",objective={steps=1,derivative="first_order"}}',
+        '{name="pars_push",objective={steps=1,step_size=0.05},training={batch_size=2}}',
+        '{name="maml+push_sum",objective={steps=1,batches="shared"}}',
+        '{name="rasgp"}',
+    ]
+    kinds = []
+    for number, table in enumerate([alike, *others]):
+        labelled = table[:-1] + f',label="a{number}"}}'
+        (one,) = (given := load_recipe(recipe, [f"algorithms=[{labelled}]"])).algorithms
+        kinds.append(kind(one, build_algorithm(given, one, task)))
+    assert [other == kinds[0] for other in kinds] == [True, True, False, False, False, False]
 
 
 def hand_made(path: Path, rows: list[str]) -> str:

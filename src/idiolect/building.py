@@ -1,12 +1,14 @@
 """From a recipe to its parts: the problem, the algorithms, the timelines, and how the run is watched."""
 
+import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from idiolect import catalog
-from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol
+from idiolect.contracts import Algorithm, Objective, Params, Peer, Problem, Protocol
 from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN, Budget
 from idiolect.network import Timeline, draw_timeline, read_timeline
@@ -110,6 +112,15 @@ def build_algorithm(recipe: Recipe, table: AlgorithmTable, problem: Problem) -> 
         attack=table.attack or recipe.attack,
         **training,
     )
+
+
+def kind(table: AlgorithmTable, algorithm: Algorithm) -> Hashable:
+    """What algorithms without a server have in common that can run as one batch: all but numbers."""
+    family = algorithm.objective.family if isinstance(algorithm.objective, Objective) else None
+    if family is None:
+        return algorithm.name
+    protocol = (catalog.cell(table.name).protocol, json.dumps(table.protocol, sort_keys=True))
+    return protocol, family.name, algorithm.local_steps, algorithm.batch_size
 
 
 def build_optimum(recipe: Recipe, table: AlgorithmTable, problem: Problem) -> Params | None:

@@ -66,6 +66,15 @@ class Objective(NamedTuple):
     value: Callable[[Oracle, Params, Params, Key], Scalar]  # (oracle, params, received, key)
     gradient: Callable[[Oracle, Params, Params, Key], tuple[Params, Info]]  # (oracle, params, received, key)
     adapt: Callable[[Oracle, Params, Key], Params]  # what the client does with the model it receives
+    family: "Family | None" = None
+
+
+class Family(NamedTuple):
+    """Objectives that differ in numbers only, so that one program, told the numbers as it runs, serves them all."""
+
+    name: tuple[Any, ...]  # alike for all members, and for nobody else
+    numbers: dict[str, np.ndarray]  # of this one; zeros at the end of a row must change nothing
+    member: Callable[[dict[str, jax.Array]], Objective]  # the one with these numbers
 
 
 class Compressed(NamedTuple):
@@ -97,8 +106,7 @@ class Learner(NamedTuple):
     """
 
     begin: Callable[[Params, int], PyTree]  # (params, client) -> own
-    descend: Callable[[PyTree, Params, Params | None, Shard, Key], tuple[PyTree, Params, Info]]
-    # (own, start, drift, data, key)
+    descend: Callable[[PyTree, Params, Params | None, Shard, Key], tuple[PyTree, Params, Info]]  # (…, start, drift, …)
     gradient: Callable[[PyTree, Params, Shard, Key], Params]
     steps: int
     step_size: float
@@ -232,11 +240,9 @@ class Problem(NamedTuple):
     `smoothness` is the L of every f_i, `constants` are those of every sample. `optimum` gives the minimiser of the
     average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
     `calibrate` fills in what a model must know of the data it will meet, from samples of the same client that are not
-    scored: the statistics of batch normalization, which so never leave the client.
-
-    `also` are further metrics of the same models. `references` score what no algorithm here learns (the best there is,
-    a classic rival) on a split: one row for each metric, one column for each client. `scene` is what a model does on
-    some rows, for a picture.
+    scored: the statistics of batch normalization, which so never leave the client. `also` are further metrics of the
+    same models. `references` score what no algorithm here learns (the best there is, a classic rival) on a split: one
+    row for each metric, one column for each client. `scene` is what a model does on some rows, for a picture.
     """
 
     name: str

@@ -1,13 +1,13 @@
 """Run algorithms on seeds: the one door through which problem, algorithm, timeline and engine meet."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import jax
 
-from idiolect.building import Setting, build_algorithm, build_optimum, build_problem, build_timeline, watch
+from idiolect.building import Setting, build_algorithm, build_optimum, build_problem, build_timeline, kind, watch
 from idiolect.catalog import serverless
 from idiolect.contracts import Algorithm, Clients, Peer, Problem
 from idiolect.engines import Crew, Program, Snapshot, Threads, Workers, live, simulate
@@ -55,12 +55,24 @@ def run_cell(
     engine: Engine = Engine(),
 ) -> Outcome:
     """Run one algorithm on one seed, and score it at each of the setting's times."""
-    return run_together(prepared, [cell], setting, workers, progress=progress, keeper=keeper, engine=engine)[0]
+    seats = [Seat(prepared, cell)]
+    return run_together(seats, setting, workers, progress=progress, keeper=keeper, engine=engine)[0]
+
+
+class Seat(NamedTuple):
+    """A cell, and the algorithm that runs on it."""
+
+    prepared: Prepared
+    cell: Cell
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What runs."""
+        return self.prepared.program.algorithm
 
 
 def run_together(
-    prepared: Prepared,
-    cells: Sequence[Cell],
+    seats: Sequence[Seat],
     setting: Setting,
     workers: Workers,
     *,
@@ -68,29 +80,32 @@ def run_together(
     keeper: Keeper = NOBODY,
     engine: Engine = Engine(),
 ) -> list[Outcome]:
-    """The same for several seeds of an algorithm without a server, side by side. The keeper's run goes on, if any."""
-    records = [Record(prepared, cell, setting, workers) for cell in cells]
+    """The same for several cells side by side: seeds of an algorithm without a server, and of others of its kind.
+
+    The first one's program serves all of them. The keeper's run goes on, if any.
+    """
+    records = [Record(*seat, setting, workers) for seat in seats]
     saved = keeper.load()
     if saved is not None:
         for record, notes in zip(records, saved.facts["notes"], strict=True):
             record.restore(read_notes(notes))
-    label, seed = prepared.program.algorithm.name, cells[-1].seed
+    label, seed = seats[-1].algorithm.name, seats[-1].cell.seed
 
     def pulse(now: float, save: Callable[[], Saved]) -> None:
         progress(Progress(label, seed, now, records[-1].latest))
         keeper.beat(partial(_with_notes, records, save))
 
     try:
-        for snapshots in _snapshots(prepared, cells, setting, workers, pulse, saved, keeper.room, engine):
+        for snapshots in _snapshots(seats, setting, workers, pulse, saved, keeper.room, engine):
             for record, snapshot in zip(records, snapshots, strict=True):
                 record.add(snapshot)
             progress(Progress(label, seed, snapshots[-1].time, records[-1].latest))
     except Diverged as reason:
-        if not prepared.program.algorithm.attacked or records[-1].latest is None or engine.clock == "real":
+        if not seats[-1].algorithm.attacked or records[-1].latest is None or engine.clock == "real":
             raise
         if not records[-1].shown:  # it went on from a checkpoint, which does not hold the models of the last pause
             anew = keeper._replace(load=lambda: None)
-            return run_together(prepared, cells, setting, workers, progress=progress, keeper=anew, engine=engine)
+            return run_together(seats, setting, workers, progress=progress, keeper=anew, engine=engine)
         records[-1].end(str(reason))  # what an attack did is worth knowing
     return [record.outcome(shared_by=len(records)) for record in records]
 
@@ -101,8 +116,7 @@ def _with_notes(records: list[Record], save: Callable[[], Saved]) -> Saved:
 
 
 def _snapshots(
-    prepared: Prepared,
-    cells: Sequence[Cell],
+    seats: Sequence[Seat],
     setting: Setting,
     workers: Workers,
     pulse: Pulse,
@@ -111,17 +125,26 @@ def _snapshots(
     engine: Engine,
 ) -> Iterator[list[Snapshot]]:
     """The pauses of all cells, from the engine that can run them."""
-    program, times = prepared.program, setting.times
+    program, times = seats[0].prepared.program, setting.times
     if isinstance(program, PeerProgram):
-        lanes = [Lane(cell.clients, cell.table, cell.seed) for cell in cells if isinstance(cell.table, Rounds)]
-        yield from simulate_peers(program, lanes, workers, times=times, pulse=pulse, saved=saved)
+        yield from simulate_peers(program, _lanes(seats), workers, times=times, pulse=pulse, saved=saved)
     else:
-        ((clients, table, seed, _),) = cells
+        ((_, (clients, table, seed, _)),) = seats
         assert isinstance(table, Timeline)
         crew = Threads(program, clients, workers, seed) if engine.crew is None else engine.crew(program, clients, seed)
         go = partial(live, program, clients) if engine.clock == "real" else partial(simulate, program, clients, table)
         for snapshot in go(crew, seed=seed, times=times, pulse=pulse, saved=saved, room=room):
             yield [snapshot]
+
+
+def _lanes(seats: Sequence[Seat]) -> list[Lane]:
+    several = len({seat.algorithm.name for seat in seats}) > 1  # if not, its numbers are constants of the program
+    lanes = []
+    for seat in seats:
+        clients, table, seed, _ = seat.cell
+        assert isinstance(table, Rounds)
+        lanes.append(Lane(clients, table, seed, seat.algorithm if several else None))
+    return lanes
 
 
 def run_cells(
@@ -136,28 +159,30 @@ def run_cells(
 ) -> Iterator[Outcome]:
     """Run every algorithm of a recipe on every seed, all on the same data, timelines and evaluation times.
 
-    `keepers` gives a keeper to the cells of an algorithm that run side by side.
+    `keepers` gives a keeper to cells that run side by side, by the label of the first.
     """
     setting = watch(recipe)
     prepared: dict[str, Prepared] = {}
-    waiting: dict[str, list[Cell]] = {}  # of algorithms whose seeds run side by side
+    waiting: dict[Hashable, list[Seat]] = {}  # by what they have in common that run side by side
     for seed in _unfinished(recipe, skip):
         problem = build_problem(recipe, seed, data_dir)
         # Build them all first: a mistake in the last one must not cost the work of the others.
         cells = [_build_cell(recipe, table, problem, seed, engine) for table in recipe.algorithms]
-        for label, (algorithm, cell) in zip(recipe.labels, cells, strict=True):
+        for label, table, (algorithm, cell) in zip(recipe.labels, recipe.algorithms, cells, strict=True):
             # A seed changes the clients but no function, so what was compiled for the first seed serves all.
             if label not in prepared:
                 prepared[label] = prepare_cell(problem, algorithm, setting.budget)
+            seat = Seat(prepared[label], cell)
             if isinstance(algorithm.protocol, Peer):
-                waiting.setdefault(label, []).append(cell)
+                waiting.setdefault(kind(table, algorithm), []).append(seat)
             elif not skip(label, seed):
-                yield from _kept(prepared[label], [cell], setting, workers, progress, keepers(label, [cell]), engine)
-    for label, cells_ in waiting.items():
-        for group in _side_by_side(cells_):
+                yield from _kept([seat], setting, workers, progress, keepers(label, [cell]), engine)
+    for seats in waiting.values():
+        for group in _side_by_side(sorted(seats, key=lambda seat: recipe.labels.index(seat.algorithm.name))):
             # All of them or none: who runs beside whom may show in the last digits.
-            if not all(skip(label, cell.seed) for cell in group):
-                yield from _kept(prepared[label], group, setting, workers, progress, keepers(label, group), engine)
+            if not all(skip(seat.algorithm.name, seat.cell.seed) for seat in group):
+                keeper = keepers(group[0].algorithm.name, [seat.cell for seat in group])
+                yield from _kept(group, setting, workers, progress, keeper, engine)
 
 
 def _unfinished(recipe: Recipe, skip: Callable[[str, int], bool]) -> list[int]:
@@ -170,15 +195,14 @@ def _unfinished(recipe: Recipe, skip: Callable[[str, int], bool]) -> list[int]:
 
 
 def _kept(
-    prepared: Prepared,
-    cells: Sequence[Cell],
+    seats: Sequence[Seat],
     setting: Setting,
     workers: Workers,
     progress: Callable[[Progress], None],
     keeper: Keeper,
     engine: Engine,
 ) -> Iterator[Outcome]:
-    yield from run_together(prepared, cells, setting, workers, progress=progress, keeper=keeper, engine=engine)
+    yield from run_together(seats, setting, workers, progress=progress, keeper=keeper, engine=engine)
     keeper.clear()  # by now, whoever asked for the outcomes has seen them all
 
 
@@ -191,8 +215,8 @@ def _build_cell(
     return algorithm, Cell(problem.clients, timeline, seed, build_optimum(recipe, table, problem))
 
 
-def _side_by_side(cells: list[Cell]) -> list[list[Cell]]:
+def _side_by_side(seats: list[Seat]) -> list[list[Seat]]:
     """Groups of cells whose data fits into memory together."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(cells[0].clients.train.rows))
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(seats[0].cell.clients.train.rows))
     width = max(1, LANE_BYTES // max(size, 1))
-    return [cells[k : k + width] for k in range(0, len(cells), width)]
+    return [seats[k : k + width] for k in range(0, len(seats), width)]

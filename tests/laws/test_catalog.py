@@ -1,7 +1,6 @@
 """Laws that run over every cell of the table with a server: all objectives under all such protocols."""
 
 import functools
-from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -13,9 +12,9 @@ from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.program import Program
 from idiolect.engines.stepwise import run_stepwise
 from idiolect.network import Network, draw_timeline
-from tests.compiling import in_a_hurry
 from tests.laws.quadratic_peers import noisy_quadratics
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 WITH_SERVER = [name for name, factory in catalog.PROTOCOLS.items() if isinstance(factory(), Protocol)]
 CELLS = [f"{objective}+{protocol}" for objective in catalog.OBJECTIVES for protocol in WITH_SERVER]
 HORIZON = 60.0
@@ -26,18 +25,6 @@ OPTIONS = {
     "post_training": OWN_WEIGHTS,
 }
 PROBLEM = noisy_quadratics(noise=0.5, kind=np.float32)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
-
-
-@pytest.fixture(scope="module")
-def workers():
-    with Workers(2) as threads:
-        yield threads
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Laws of the engine without a server: it does what the obvious one does, and nothing depends on how it is run."""
 
-from collections.abc import Iterator
+import itertools
 
 import jax
 import numpy as np
@@ -16,10 +16,10 @@ from idiolect.network.topology import erdos_renyi, topology
 from idiolect.network.unreliable import draw_rounds
 from idiolect.objectives import maml, moreau, plain
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.laws import quadratic_peers
 from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 OBJECTIVES = {
     "plain": plain(),
     "maml": maml(steps=2, step_size=0.1, batches="shared"),
@@ -33,12 +33,6 @@ EVERYTHING_ONCE = {  # every objective, every protocol and both kinds of floats
     ("maml, first order", "gossip", np.float64),
     ("moreau", "running_sum", np.float32),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def fast_then_slow() -> list:
@@ -100,6 +94,28 @@ def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
     assert snapshot.updates == other.updates == lanes[1].table.awake.sum()
     for name, value in snapshot.reports.items():
         assert other.reports[name] == pytest.approx(value, rel=1e-11, abs=1e-11), name
+
+
+@pytest.mark.parametrize("derivative", ["exact", pytest.param("hessian_free", marks=pytest.mark.slow)])
+def test_algorithms_that_differ_in_numbers_get_side_by_side_what_they_get_alone(derivative):
+    """Other steps, of other sizes, and another step size; Hessians on batches of their own."""
+    problem = quadratic_peers.noisy_quadratics(noise=0.5)
+    graph = erdos_renyi(probability=0.5)(N, np.random.default_rng(4))
+    table = draw_rounds(ROUGH, graph, T, 5)
+    algorithms = [
+        Algorithm(f"u = {u}", maml(steps=u, step_size=alpha, derivative=derivative), running_sum(), 2, eta, 1)
+        for u, alpha, eta in ((3, 0.1, ETA), (1, 0.2, ETA), (2, 0.0, ETA / 2))
+    ]
+    lanes = [Lane(problem.clients, table, 6, algorithm) for algorithm in algorithms]
+    with jax.enable_x64(True):
+        program = prepare_peers(problem, algorithms[1])  # any of them serves all
+        slow = [run_peers_stepwise(problem, algorithm, lanes[0]) for algorithm in algorithms]
+    (fast,) = quadratic_peers.pauses(program, lanes, [T], nodes=True)
+    for snapshot, states in zip(fast, slow, strict=True):
+        for i, state in enumerate(states):
+            jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11), snapshot.model(i), state)
+    ends = [held(states[0])[0] for states in slow]
+    assert min(abs(a - b).max() for a, b in itertools.combinations(ends, 2)) > 1e-3, "they are not alike"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -1,7 +1,5 @@
 """Laws of mass without a server: what the network may do to it under each protocol, and what it may never do."""
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from idiolect.network.topology import Topology, erdos_renyi, ring, topology
 from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.objectives import plain
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.laws.quadratic_peers import (
     CENTRES,
     ETA,
@@ -33,11 +30,7 @@ from tests.laws.quadratic_peers import (
     pauses,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------

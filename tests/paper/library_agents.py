@@ -3,6 +3,8 @@
 Everything runs in 64 bits, so the two must agree to rounding.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,12 +30,21 @@ def in_64_bits(given: Problem, start: np.ndarray) -> Problem:
 
 
 def nodes_after(
-    given: Problem, algorithm: Algorithm, tables: list[Rounds], times: list[int], seed: int = 0
+    given: Problem,
+    algorithm: Algorithm,
+    tables: list[Rounds],
+    times: list[int],
+    seed: int = 0,
+    own: Sequence[Algorithm | None] = (),
 ) -> list[list[list]]:
-    """What the library's agents keep after some numbers of rounds, by table, time and agent."""
+    """What the library's agents keep after some numbers of rounds, by table, time and agent.
+
+    `own` has an algorithm for each of the tables, in the program of `algorithm`.
+    """
     with jax.enable_x64(True):
         program = prepare_peers(given, algorithm)._replace(models=lambda state: state.nodes)
-        lanes = [Lane(given.clients, table, seed) for table in tables]
+        pairs = zip(tables, own or [None] * len(tables), strict=True)
+        lanes = [Lane(given.clients, table, seed, one) for table, one in pairs]
         pauses = list(simulate_peers(program, lanes, ONE_WORKER, times=times))
     return [[[pause[k].model(i) for i in range(N)] for pause in pauses] for k in range(len(tables))]
 

@@ -4,8 +4,6 @@ Both sides take the same trajectories, which are drawn from the policy as each s
 of them (scores, rewards-to-go, steps, the stop at accuracy nu, the average) is NumPy here.
 """
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
@@ -19,16 +17,10 @@ from idiolect.problems import navigation
 from idiolect.problems.environments import grid_navigation
 from idiolect.problems.policies import tabular_policy
 from idiolect.problems.policy_gradient import rollout
-from tests.compiling import in_a_hurry
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 TASKS, SIZE, HORIZON, GAMMA = 3, 3, 6, 0.9
 LAMBDA, NU, ALPHA, BETA, CAP, BATCH, ROUNDS = 0.5, 1.8, 0.8, 0.6, 4, 5, 3
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def rounds(count):

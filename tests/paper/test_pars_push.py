@@ -4,8 +4,6 @@ The loop is written from the paper, its errata put right, and shares nothing wit
 and the indices of the batches.
 """
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,19 +17,13 @@ from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.objectives import maml
 from idiolect.problems import linear_regression
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 B, ALPHA = 5, 0.05
 HARSH = Links(
     wake=0.4, gamma_w="unbounded", loss=0.6, gamma_f="unbounded", gamma_d="unbounded", extra_delay=3.0, duplication=0.4
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 class Node:
@@ -120,20 +112,35 @@ def own_rows(given: Problem) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.asarray(train.rows["a"])[place], np.asarray(train.rows["b"])[place]) for place in places]
 
 
-@pytest.mark.parametrize("u", [0, pytest.param(1, marks=pytest.mark.slow), 3])
+BEGIN = np.random.default_rng(8).standard_normal(D)
+GIVEN = in_64_bits(linear_regression(clients=N, dimension=D, samples=40, seed=2), BEGIN)
+GRAPH = erdos_renyi(probability=0.3)(N, np.random.default_rng(1))
+TABLES = [draw_rounds(links, GRAPH, 40, 3) for links in (PAPER, HARSH)]
+
+
+def pars_push(u: int, step_size: float = 0.15) -> Algorithm:
+    objective = maml(steps=u, step_size=ALPHA, batches="shared")
+    return Algorithm("pars_push", objective, running_sum(), 1, step_size, B, StepRule("decreasing", 4.0))
+
+
+def assert_line_by_line(table: Rounds, u: int, ours: list, step_size: float = 0.15) -> None:
+    draws, theta = batches(GIVEN, u, 40, seed=5), decreasing(step_size, 4.0, 40)
+    for mine, node in zip(ours, algorithm_1(table, theta, BEGIN, own_rows(GIVEN), draws), strict=True):
+        np.testing.assert_allclose(mine.mass.y, node.y, rtol=1e-11)
+        np.testing.assert_allclose(running_sum().read(mine), node.x / node.y, rtol=1e-10, atol=1e-11)
+        assert np.linalg.norm(node.z - BEGIN) > 0.1, "it moves"
+
+
+@pytest.mark.parametrize("u", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_algorithm_1_line_by_line(u):
     """Multi-step MAML on linear regression, on the paper's links and on far worse ones, side by side."""
-    start = np.random.default_rng(8).standard_normal(D)
-    given = in_64_bits(linear_regression(clients=N, dimension=D, samples=40, seed=2), start)
-    graph = erdos_renyi(probability=0.3)(N, np.random.default_rng(1))
-    tables = [draw_rounds(links, graph, 40, 3) for links in (PAPER, HARSH)]
-    objective = maml(steps=u, step_size=ALPHA, batches="shared")
-    algorithm = Algorithm("pars_push", objective, running_sum(), 1, 0.15, B, StepRule("decreasing", 4.0))
-    found = nodes_after(given, algorithm, tables, [40], seed=5)
-    draws, theta = batches(given, u, 40, seed=5), decreasing(0.15, 4.0, 40)
-    for table, (ours,) in zip(tables, found, strict=True):
-        theirs = algorithm_1(table, theta, start, own_rows(given), draws)
-        for mine, node in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(mine.mass.y, node.y, rtol=1e-11)
-            np.testing.assert_allclose(running_sum().read(mine), node.x / node.y, rtol=1e-10, atol=1e-11)
-            assert np.linalg.norm(node.z - start) > 0.1, "it moves"
+    for table, (ours,) in zip(TABLES, nodes_after(GIVEN, pars_push(u), TABLES, [40], seed=5), strict=True):
+        assert_line_by_line(table, u, ours)
+
+
+def test_algorithm_1_line_by_line_with_several_u_as_one_batch():
+    lanes = [(table, u, step_size) for table in TABLES for u, step_size in ((1, 0.15), (3, 0.12))]
+    own = [pars_push(u, step_size) for _, u, step_size in lanes]
+    found = nodes_after(GIVEN, own[0], [table for table, *_ in lanes], [40], seed=5, own=own)
+    for (table, u, step_size), (ours,) in zip(lanes, found, strict=True):
+        assert_line_by_line(table, u, ours, step_size)

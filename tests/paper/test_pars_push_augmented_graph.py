@@ -3,7 +3,6 @@
 Written from the paper, its errata put right; it shares nothing with the package but the rounds and the data.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +17,9 @@ from idiolect.objectives import plain
 from idiolect.problems import quadratics
 from idiolect.problems.quadratics import curvatures_and_centres
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 
 
 class Nodes(NamedTuple):

@@ -1,7 +1,6 @@
 """PARS-Push on two agents, against numbers computed on paper."""
 
 import functools
-from collections.abc import Iterator
 from fractions import Fraction
 
 import jax
@@ -17,16 +16,10 @@ from idiolect.network.topology import topology
 from idiolect.objectives import plain
 from idiolect.problems import problem
 from idiolect.protocols.running_sum import running_sum
-from tests.compiling import in_a_hurry
 from tests.paper.library_agents import ONE_WORKER
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 PAIR, FIVE = topology(2, [(0, 1), (1, 0)]), [1, 2, 3, 4, 5]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def two_points(start: float, centres: tuple[float, float]) -> Problem:

@@ -1,7 +1,6 @@
 """Yin et al. 2018, Definitions 1 and 2, and norm clipping: against NumPy, alone and in whole runs, and their laws."""
 
 import functools
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +16,10 @@ from idiolect.network.timeline import ARRIVAL, OFFER, events
 from idiolect.problems import quadratics
 from idiolect.problems.quadratics import curvatures_and_centres
 from idiolect.protocols.robust import clip, combination
-from tests.compiling import in_a_hurry
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 Q, ETA, N, D, ROOM = 5, 0.03, 6, 4, 9
 PROBLEM = quadratics(clients=N, dimension=D, seed=11)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """Gymnasium environments in compiled programs, against plain gymnasium loops with the same seeds and actions."""
 
 import sys
-from collections.abc import Iterator
 from functools import cache, partial
 
 import jax
@@ -18,8 +17,8 @@ from idiolect.problems.cartpole import cart_with_pole
 from idiolect.problems.live_worlds import LiveWorlds
 from idiolect.problems.policies import gaussian_policy, softmax_policy
 from idiolect.problems.policy_gradient import policy_oracle, rollout
-from tests.compiling import in_a_hurry
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 gymnasium = pytest.importorskip("gymnasium")
 
 KEY = jax.random.key(5)
@@ -27,12 +26,6 @@ HORIZON = 30
 SHORT, LONG = np.float32([0.3]), np.float32([4.0])
 POLES = gymnasium_environment(cart_with_pole, example=SHORT, horizon=HORIZON)
 LINEAR = softmax_policy(4, 2, hidden=())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def skilled():

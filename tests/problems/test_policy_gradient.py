@@ -5,7 +5,6 @@ down here in their own way, give J, and automatic differentiation of that sum gi
 """
 
 import functools
-from collections.abc import Iterator
 from itertools import product
 
 import jax
@@ -21,20 +20,14 @@ from idiolect.problems.acting import best_scores
 from idiolect.problems.environments import MOVES, Environment, grid_navigation
 from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
 from idiolect.problems.policy_gradient import policy_oracle, rollout
-from tests.compiling import in_a_hurry
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 KEY = jax.random.key(3)
 SIZE, HORIZON, DISCOUNT, GOAL = 2, 3, 0.8, (1, 0)
 GRID = grid_navigation(size=SIZE, horizon=HORIZON, reward="nearness")
 TABLE = tabular_policy(SIZE * SIZE, 4)
 POINT = jnp.asarray(np.random.default_rng(0).standard_normal((SIZE * SIZE, 4)), jnp.float32)
 VECTOR = jnp.asarray(np.random.default_rng(1).standard_normal((SIZE * SIZE, 4)), jnp.float32)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def follow(start, actions):

@@ -1,7 +1,6 @@
 """A faulty client in a run: refused and counted, and otherwise as if it had dropped out."""
 
 import functools
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -11,30 +10,18 @@ import pytest
 from idiolect import catalog
 from idiolect.attacks import Attack, attackers
 from idiolect.contracts import Screening
-from idiolect.engines import Workers, prepare, simulate
+from idiolect.engines import prepare, simulate
 from idiolect.engines.program import Program
 from idiolect.engines.stepwise import run_stepwise
 from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.interface import learn
 from idiolect.network import Network, draw_timeline
-from tests.compiling import in_a_hurry
 from tests.laws.quadratic_peers import noisy_quadratics
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 PROBLEM, HORIZON, LIAR = noisy_quadratics(noise=0.5, kind=np.float32), 60.0, 2
 CELLS = ["plain+synchronous", "plain+scaffold", "plain+asynchronous", "plain+buffered"]
 ROBUST = [("plain+synchronous", "median"), ("plain+buffered", "trimmed_mean")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_a_hurry() -> Iterator[None]:
-    with in_a_hurry():
-        yield
-
-
-@pytest.fixture(scope="module")
-def workers():
-    with Workers(1) as threads:
-        yield threads
 
 
 def an_algorithm(name, attack=None, screening=Screening(), **protocol):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from idiolect.building import Setting, build_algorithm, build_problem, build_timeline, watch
+from idiolect.contracts import Peer
 from idiolect.engines import Workers
 from idiolect.engines.serverless import simulator as peers
 from idiolect.engines.shelf import Room
-from idiolect.experiment import run_together
+from idiolect.experiment import Seat, run_together
 from idiolect.recipes import parse_recipe
-from idiolect.recording import Cell, Outcome, Prepared, prepare_cell
+from idiolect.recording import Cell, Outcome, prepare_cell
 from idiolect.saving import NOBODY, Keeper, Saved
 from idiolect.transcripts import cell_record
 from tests.compiling import in_a_hurry
@@ -22,29 +23,28 @@ from tests.compiling import in_a_hurry
 QUADRATICS = {"name": "quadratics", "clients": 4, "dimension": 3, "noise": 0.1}
 NAVIGATION = {"name": "navigation", "clients": 2, "size": 3, "horizon": 4, "episodes": 4}
 
-# One of each kind of state: a buffer, control variates, own models and levels, policies, and agents.
-KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "fedbuff": (QUADRATICS, {"protocol": {"size": 3}}),
-    "scaffold": (QUADRATICS, {}),
-    "local": (QUADRATICS, {}),
-    "qupel_async": (QUADRATICS, {"objective": {"bits": 1, "keep": []}}),
-    "pfedme": (NAVIGATION, {"objective": {"lambda": 1.0, "iterations": 2}}),
-    "pars_push": (QUADRATICS, {"objective": {"step_size": 0.02}}),
-    "sgp": (QUADRATICS, {}),
+# One of each kind of state: a buffer, control variates, own models and levels, policies, and agents of two algorithms.
+KINDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "fedbuff": (QUADRATICS, [{"protocol": {"size": 3}}]),
+    "scaffold": (QUADRATICS, [{}]),
+    "local": (QUADRATICS, [{}]),
+    "qupel_async": (QUADRATICS, [{"objective": {"bits": 1, "keep": []}}]),
+    "pfedme": (NAVIGATION, [{"objective": {"lambda": 1.0, "iterations": 2}}]),
+    "pars_push": (QUADRATICS, [{"label": f"u{u}", "objective": {"steps": u, "step_size": 0.02}} for u in (1, 2)]),
+    "sgp": (QUADRATICS, [{}]),
 }
 
 
 class Rig(NamedTuple):
-    """An algorithm on two seeds, compiled; and how to run it."""
+    """Algorithms on two seeds, compiled; and how to run them."""
 
-    prepared: Prepared
-    cells: list[Cell]
+    seats: list[Seat]
     setting: Setting
 
     def run(self, workers: int = 1, keeper: Keeper = NOBODY) -> list[Outcome]:
-        together = [self.cells] if hasattr(self.prepared.program, "peer") else [self.cells[:1]]
+        together = self.seats if isinstance(self.seats[0].algorithm.protocol, Peer) else self.seats[:1]
         with in_a_hurry(), Workers(workers) as crew:
-            return run_together(self.prepared, together[0], self.setting, crew, keeper=keeper)
+            return run_together(together, self.setting, crew, keeper=keeper)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -56,16 +56,17 @@ def rig(request: pytest.FixtureRequest) -> Rig:
         "problem": problem,
         "training": {"local_steps": 2 if request.param not in ("pars_push", "sgp") else 1, "batch_size": 4},
         "evaluation": {"points": 3},
-        "algorithms": [{"name": request.param, **options}],
+        "algorithms": [{"name": request.param, **one} for one in options],
     }
     recipe = parse_recipe(tables)
-    cells = []
-    for seed in recipe.seeds:
-        task = build_problem(recipe, seed)
-        algorithm = build_algorithm(recipe, recipe.algorithms[0], task)
-        cells.append(Cell(task.clients, build_timeline(recipe, algorithm, task, seed), seed))
-    setting = watch(recipe)
-    return Rig(prepare_cell(task, algorithm, setting.budget), cells, setting)
+    setting, seats = watch(recipe), []
+    tasks = [build_problem(recipe, seed) for seed in recipe.seeds]
+    for table in recipe.algorithms:
+        algorithm = build_algorithm(recipe, table, tasks[0])
+        prepared = prepare_cell(tasks[0], algorithm, setting.budget)
+        for seed, task in zip(recipe.seeds, tasks, strict=True):
+            seats.append(Seat(prepared, Cell(task.clients, build_timeline(recipe, algorithm, task, seed), seed)))
+    return Rig(seats, setting)
 
 
 @pytest.fixture(autouse=True)

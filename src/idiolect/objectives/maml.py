@@ -17,25 +17,32 @@ outer gradient first and (I - alpha H_0) last, with the Hessian of step r on the
 the gradient difference by delta; it must be 2 delta, as in Per-FedAvg (117). The papers' names for the three batches
 differ; here they are inner, Hessian and outer.
 
-Laws: zero steps, or a step size of zero, is `plain`; with one batch for everything the exact derivative equals
-back-propagation through the unrolled inner loop; `hessian_free` tends to `exact` as delta shrinks.
+Laws: zero steps, or a step size of zero, is `plain`, and further steps of size zero change nothing; with one batch for
+everything the exact derivative equals back-propagation through the unrolled inner loop; `hessian_free` tends to `exact`
+as delta shrinks.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import jax
+import numpy as np
 import optax
 from annotated_types import Ge, Gt
 
-from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
+from idiolect.contracts import Family, Info, Key, Objective, Oracle, Params, Scalar
+
+Derivative = Literal["exact", "first_order", "hessian_free"]
+Batches = Literal["independent", "shared"]
 
 
 def maml(
     *,
     steps: Annotated[int, Ge(0)] = 1,
     step_size: Annotated[float, Ge(0)] = 0.01,
-    derivative: Literal["exact", "first_order", "hessian_free"] = "exact",
-    batches: Literal["independent", "shared"] = "independent",
+    derivative: Derivative = "exact",
+    batches: Batches = "independent",
     delta: Annotated[float, Gt(0)] = 1e-3,
 ) -> Objective:
     """Minimise f_i after `steps` gradient steps of `step_size`, over the model before those steps.
@@ -43,12 +50,32 @@ def maml(
     `batches`: whether the Hessian of an inner step is estimated on a batch of its own (PersA-FL, Per-FedAvg) or on the
     batch of that inner step (PARS-Push). `delta`: the finite-difference width of `hessian_free`.
     """
+    sizes = [step_size] * steps
+    made = partial(_maml, derivative, batches, delta)
+    numbers = {"steps": np.asarray(steps, np.int32), "sizes": np.asarray(sizes)}
+    kin = Family(("maml", derivative, batches, delta), numbers, lambda told: made(told["steps"], told["sizes"]))
+    return made(steps, sizes)._replace(family=kin if steps else None)  # without steps it draws as `plain` does
+
+
+def _maml(
+    derivative: Derivative,
+    batches: Batches,
+    delta: float,
+    steps: int | Scalar,
+    sizes: Sequence[float] | jax.Array,
+) -> Objective:
+    """The objective with `steps` steps of these sizes, and any further ones of size zero.
+
+    Those change nothing, and neither do their factors I - 0 H in the chain rule. So `steps` can be left open until the
+    program runs.
+    """
+    most = len(sizes)
 
     def inner_path(oracle: Oracle, params: Params, keys: jax.Array) -> list[Params]:
         path = [params]  # w^(0), …, w^(u)
-        for step in range(steps):
+        for step in range(most):
             _, grads = oracle.gradient(path[-1], keys[step])
-            path.append(optax.tree.add_scale(path[-1], -step_size, grads))  # PARS-Push, Alg. 1, l. 8
+            path.append(optax.tree.add_scale(path[-1], -sizes[step], grads))  # PARS-Push, Alg. 1, l. 8
         return path
 
     def hessian_product(oracle: Oracle, params: Params, vector: Params, key: Key) -> Params:
@@ -59,30 +86,30 @@ def maml(
         return optax.tree.scale(0.5 / delta, optax.tree.sub(ahead, behind))  # Per-FedAvg (117)
 
     def batch_keys(key: Key) -> tuple[jax.Array, jax.Array, Key]:
-        keys = jax.random.split(key, 2 * steps + 1)
-        inner = keys[:steps]
-        return inner, inner if batches == "shared" else keys[steps:-1], keys[-1]
+        keys = jax.random.split(key, 2 * most + 1)  # each the same, however many there are
+        inner, hessian = keys[:most], jax.lax.dynamic_slice_in_dim(keys, steps, most)
+        return inner, inner if batches == "shared" else hessian, keys[2 * steps]
 
     def value(oracle: Oracle, params: Params, received: Params, key: Key) -> Scalar:
-        if steps == 0:
+        if most == 0:
             return oracle.value(params, key)
         inner, _, outer = batch_keys(key)
         return oracle.value(inner_path(oracle, params, inner)[-1], outer)
 
     def gradient(oracle: Oracle, params: Params, received: Params, key: Key) -> tuple[Params, Info]:
-        if steps == 0:  # the very same batch as `plain` draws, so that the two agree to the bit
+        if most == 0:  # the very same batch as `plain` draws, so that the two agree to the bit
             loss, grads = oracle.gradient(params, key)
             return grads, {"loss": loss}
         inner, hessian, outer = batch_keys(key)  # PersA-FL, Alg. 2, l. 6 and 8
         path = inner_path(oracle, params, inner)
         loss, grads = oracle.gradient(path[-1], outer)
         if derivative != "first_order":  # which drops the Hessians: Per-FedAvg (112)
-            for step in reversed(range(steps)):  # PARS-Push, Alg. 1, l. 11, in the chain rule's order
+            for step in reversed(range(most)):  # PARS-Push, Alg. 1, l. 11, in the chain rule's order
                 product = hessian_product(oracle, path[step], grads, hessian[step])
-                grads = optax.tree.add_scale(grads, -step_size, product)  # PersA-FL, Alg. 2, l. 9
+                grads = optax.tree.add_scale(grads, -sizes[step], product)  # PersA-FL, Alg. 2, l. 9
         return grads, {"loss": loss}
 
     def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
-        return inner_path(oracle, params, jax.random.split(key, max(steps, 1)))[-1]
+        return inner_path(oracle, params, jax.random.split(key, max(most, 1)))[-1]
 
     return Objective(value, gradient, adapt)

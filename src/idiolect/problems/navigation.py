@@ -5,7 +5,7 @@ A client's task (`idiolect.problems.acting`) is where its goal is. The metric is
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,18 +59,8 @@ def navigation(
     else:
         acting = softmax_policy(environment.features, environment.actions, hidden)
     places = _places(environment, goals, clients, np.int32)
-    problem = acting_problem(
-        "navigation",
-        environment,
-        acting,
-        places,
-        discount=discount,
-        baseline=baseline,
-        episodes=episodes,
-        unseen=unseen,
-        seed=seed,
-    )
-    return _on_a_map(problem, environment, acting)
+    terms = _Terms(discount, baseline, episodes, unseen, seed)
+    return _on_a_map("navigation", environment, acting, places, terms)
 
 
 def point_navigation(
@@ -99,22 +89,23 @@ def point_navigation(
     drawn = rng.uniform(-1, 1, (clients, 2)).tolist() if goals is None else goals
     acting = gaussian_policy(environment.features, environment.actions, hidden, deviation)
     places = _places(environment, drawn, clients, np.float32)
-    problem = acting_problem(
-        "point_navigation",
-        environment,
-        acting,
-        places,
-        discount=discount,
-        baseline=baseline,
-        episodes=episodes,
-        unseen=unseen,
-        seed=seed,
-    )
-    return _on_a_map(problem, environment, acting)
+    terms = _Terms(discount, baseline, episodes, unseen, seed)
+    return _on_a_map("point_navigation", environment, acting, places, terms)
 
 
-def _on_a_map(problem: Problem, environment: Environment, policy: Policy) -> Problem:
-    """The same problem with scenes: the ways that a policy goes on some of the rows it is scored on."""
+class _Terms(NamedTuple):
+    """What `acting_problem` is told besides who goes where."""
+
+    discount: float
+    baseline: Baseline
+    episodes: int
+    unseen: float
+    seed: int
+
+
+def _on_a_map(name: str, environment: Environment, policy: Policy, places: np.ndarray, terms: _Terms) -> Problem:
+    """The problem, with scenes: the ways that a policy goes on some of the rows it is scored on."""
+    problem = acting_problem(name, environment, policy, places, **terms._asdict())
     drawn = min(DRAWN, int(problem.clients.test.sizes.min()))
 
     def scene(params: Params, shard: Shard) -> Scene:

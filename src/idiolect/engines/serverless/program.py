@@ -1,8 +1,8 @@
 """The program of a protocol without a server: all agents of a round at once, round after round.
 
 An agent's part is `idiolect.contracts.Peer`, mapped over agents and messages. Several seeds run side by side, as parts
-of one network that are not linked. `idiolect.engines.serverless.stepwise` does the same agent by agent, with nothing
-clever in it.
+of one network that are not linked; so do algorithms that differ in numbers only, which agents are told when they wake.
+`idiolect.engines.serverless.stepwise` does the same agent by agent, with nothing clever in it.
 
 What agents send lies in a ring of the last rounds, one row a round; a link that delivers an old message reads an old
 row. So memory is linear in agents and links, however much is under way.
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from idiolect.contracts import Algorithm, Info, Key, Message, Params, Peer, Problem, PyTree, Scalar, Shard
+from idiolect.contracts import Algorithm, Info, Key, Message, Objective, Params, Peer, Problem, PyTree, Scalar, Shard
 from idiolect.engines.serverless.ledger import TakeStock, stock_taker
 from idiolect.engines.serverless.world import State, World
 from idiolect.learner import Descent, descent
@@ -41,13 +41,20 @@ class PeerProgram(NamedTuple):
 
 def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
     """Compile (on first call) what the engine needs. Only the problem's functions matter here, not its clients."""
-    peer, descend = algorithm.protocol, descent(problem, algorithm)
+    peer, objective = algorithm.protocol, algorithm.objective
     assert isinstance(peer, Peer)
+    assert isinstance(objective, Objective), f"{algorithm.name} keeps something on its clients"
+    family = objective.family
     kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
 
     def read(nodes: PyTree) -> Params:
         """The agents' models, in the floats in which they learn; what they share out they hold in wider ones."""
         return jax.tree.map(lambda leaf, kind: leaf.astype(kind), jax.vmap(peer.read)(nodes), kinds)
+
+    def descend(numbers: PyTree) -> Descent:
+        """What agents do whose objective has these numbers or, without any, those it was made with."""
+        told = family.member(numbers) if family and numbers else objective
+        return descent(problem, algorithm._replace(objective=told))
 
     def advance(state: State, world: World, start: Scalar, stop: Scalar) -> State:
         def one_round(t: Scalar, state: State) -> State:
@@ -57,7 +64,8 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
 
     def begin(params: Params, world: World, ring: int) -> State:
         shard, one = Shard(world.rows, world.starts[0], world.sizes[0]), jax.tree.map(lambda leaf: leaf[0], params)
-        _, info = jax.eval_shape(descend, one, shard, world.keys[0], world.step_sizes[0, 0])
+        some = descend(jax.tree.map(lambda leaf: leaf[0], world.numbers))
+        _, info = jax.eval_shape(some, one, shard, world.keys[0], world.step_sizes[0, 0])
         return first_state(peer, params, world, ring, list(info))
 
     return PeerProgram(
@@ -88,7 +96,12 @@ def first_state(peer: Peer, params: Params, world: World, ring: int, reports: li
 
 
 def play_round(
-    peer: Peer, read: Callable[[PyTree], Params], descend: Descent, world: World, state: State, t: Scalar
+    peer: Peer,
+    read: Callable[[PyTree], Params],
+    descend: Callable[[PyTree], Descent],
+    world: World,
+    state: State,
+    t: Scalar,
 ) -> State:
     """PARS-Push, Alg. 1, l. 2-26, for all agents that wake in round t."""
     who, (ring, agents) = world.wakers[t], state.spoken.round.shape  # l. 3
@@ -96,11 +109,13 @@ def play_round(
     nodes, share = _take(state.nodes, some), agents // len(world.keys)
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(world.keys).reshape(agents)
 
-    def step(z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar) -> tuple[Params, Info]:
-        return descend(z, Shard(world.rows, start, size), key, step_size)
+    def step(
+        numbers: PyTree, z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar
+    ) -> tuple[Params, Info]:
+        return descend(numbers)(z, Shard(world.rows, start, size), key, step_size)
 
     places = (world.starts[some], world.sizes[some], keys[some], world.step_sizes[t])
-    steps, info = jax.vmap(step)(read(nodes), *places)  # l. 4-11
+    steps, info = jax.vmap(step)(_take(world.numbers, some), read(nodes), *places)  # l. 4-11
     steps = widest(steps)
     nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
     last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)

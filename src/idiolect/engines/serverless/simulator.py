@@ -1,6 +1,7 @@
 """The embedded engine for protocols without a server: rounds in virtual time, several seeds side by side.
 
-Lanes, one a seed, are spread over the workers; those of one worker run as one network whose parts are not linked.
+Lanes, one a seed (and algorithm, if there are several), are spread over the workers; those of one worker run as one
+network whose parts are not linked.
 """
 
 import time
@@ -174,7 +175,8 @@ class _Run:
 
     def _fault(self, number: int, leak: str) -> str:
         """What broke a lane, if anything did. That is an error, unless a leak of mass explains it: then a result."""
-        lane, name = self._lanes[number], self._program.algorithm.name
+        lane = self._lanes[number]
+        name = (lane.algorithm or self._program.algorithm).name
         broken, lowest = _by_lane(self._state.broken, lane.table.graph.agents)[number], self._lowest(number)
         if (broken >= 0).any():
             first = int(np.argmin(np.where(broken >= 0, broken, np.iinfo(np.int32).max)))

@@ -1,23 +1,34 @@
 """What a serverless run is made of, laid out for a compiled program: what is fixed before it, and what changes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Info, Message, Params, PyTree
+from idiolect.contracts import Algorithm, Clients, Info, Message, Objective, Params, PyTree, Split
 from idiolect.engines.program import training_key
 from idiolect.network.rounds import NOTHING, Rounds, accumulated, ages
 
 
 class Lane(NamedTuple):
-    """One seed of a run: who holds what, and what the network does."""
+    """One seed of a run: who holds what, and what the network does.
+
+    A lane's own algorithm differs from its program's in step sizes and in the numbers of its objective, if at all.
+    """
 
     clients: Clients
     table: Rounds
     seed: int
+    algorithm: Algorithm | None = None
+
+    @property
+    def numbers(self) -> PyTree:
+        """Of the own objective, if there is one."""
+        objective = self.algorithm and self.algorithm.objective
+        return objective.family.numbers if isinstance(objective, Objective) and objective.family else ()
 
 
 class World(NamedTuple):
@@ -38,6 +49,7 @@ class World(NamedTuple):
     starts: jax.Array  # of every agent's training part
     sizes: jax.Array
     keys: jax.Array  # of every lane
+    numbers: PyTree  # of every agent's objective, where lanes differ in them
 
 
 class State(NamedTuple):
@@ -56,11 +68,11 @@ def build_world(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, new
     """The world of some lanes, for models of the same types as `params`."""
     graphs, trains = [lane.table.graph for lane in lanes], [lane.clients.train for lane in lanes]
     agents, kind = int(sum(graph.agents for graph in graphs)), jnp.result_type(*jax.tree.leaves(params))
-    steps, awake = zip(*(_steps(algorithm, lane) for lane in lanes), strict=True)
+    steps, awake = zip(*(_steps(lane.algorithm or algorithm, lane) for lane in lanes), strict=True)
     wakers, sizes = _wakings(np.concatenate(steps, axis=1), np.concatenate(awake, axis=1))
     links, old = _arrivals(np.concatenate(_same_slots([ages(lane.table, newest_only) for lane in lanes]), axis=2))
     offsets = _offsets([graph.agents for graph in graphs])
-    stores = _offsets([len(jax.tree.leaves(train.rows)[0]) for train in trains])
+    rows, stores = _stores(trains)
     members = [np.asarray(lane.clients.participating) for lane in lanes]
     return World(
         sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), np.int32(0))),
@@ -70,17 +82,34 @@ def build_world(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, new
         step_sizes=jnp.asarray(sizes, kind),
         links=jnp.asarray(links),
         ages=jnp.asarray(old),
-        rows=jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(train.rows for train in trains)),
+        rows=rows,
         starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], stores)),
         sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, members, strict=True)])),
         keys=jnp.stack([training_key(lane.seed) for lane in lanes]),
+        numbers=jax.tree.map(partial(_told, agents // len(lanes), kind), *(lane.numbers for lane in lanes)),
     )
+
+
+def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
+    """The numbers of every lane, once for each of its agents, and all rows of the same length."""
+    longest = max(number.size for number in numbers)
+    rows = [np.pad(number, (0, longest - number.size)) if number.ndim else number for number in numbers]
+    whole = np.issubdtype(rows[0].dtype, np.integer)
+    return jnp.asarray(np.repeat(np.stack(rows), agents, axis=0), None if whole else kind)
 
 
 def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
     """Everyone's step sizes and whether they wake, as rounds x agents."""
     theta = step_sizes(algorithm, lane.table.graph.agents, lane.table.length)
     return accumulated(theta, lane.table.awake), lane.table.awake
+
+
+def _stores(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
+    """The rows of all lanes in one store, and where each lane's begin. Lanes may share theirs."""
+    kept = {id(train.rows): train.rows for train in trains}
+    begins = dict(zip(kept, _offsets([len(jax.tree.leaves(rows)[0]) for rows in kept.values()]), strict=True))
+    rows = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept.values())
+    return rows, np.array([begins[id(train.rows)] for train in trains])
 
 
 def _offsets(lengths: list[int]) -> np.ndarray:
