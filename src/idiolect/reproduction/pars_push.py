@@ -15,22 +15,23 @@ from idiolect.reproduction.verdicts import above, everywhere
 _SEEDS = (0, 1, 2, 3, 4)
 _FULL = "the paper's own: 10 agents, 30 dimensions, 6000 rounds, u = 1 to 5"
 _TINY = (
-    "problem.clients=5",
-    "problem.dimension=3",
-    "problem.samples=60",
+    "problem.clients=4",
+    "problem.dimension=2",
+    "problem.samples=40",
     "topology.probability=0.5",
-    "horizon=300",
-    "evaluation.times=[0,50,300]",
+    "horizon=60",
+    "evaluation.times=[0,60]",
+    "evaluation.steps=[0,1]",
     "training.step_rule.offset=50.0",
     "training.step_size=0.5",
 )
 _LOSSLESS = ("links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]')
-_SMALL = "5 agents, 3 dimensions, 300 rounds"
+_SMALL = "4 agents, 2 dimensions, 60 rounds, u = 1"
 
 LOSSY = Trial(
     "parspush-linear",
     {
-        "quick": Size(_SMALL, (0, 1), "parspush-linear", _TINY, ("rasgp", "pars_push-1", "pars_push-2", "sgp")),
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", _TINY, ("rasgp", "pars_push-1", "sgp")),
         "desk": Size(_FULL, _SEEDS, "parspush-linear"),
         "paper": Size(_FULL, _SEEDS, "parspush-linear"),
     },
@@ -38,7 +39,7 @@ LOSSY = Trial(
 LOSSLESS = Trial(
     "parspush-linear-lossless",
     {
-        "quick": Size(_SMALL, (0, 1), "parspush-linear", (*_LOSSLESS, *_TINY)),
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", (*_LOSSLESS, *_TINY), ("sgp",)),
         "desk": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
         "paper": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
     },

@@ -47,9 +47,13 @@ _POWER = (
 _CONTROL = "At this scale the effect does not show: the paper's 0.6 points are within the spread over seeds."
 
 
+def _methods(ran: Ran) -> list[str]:
+    return [label for label in _ALONE if label in ran.labels]
+
+
 def table_1_claims(ran: Ran, findings: Mapping[str, str]) -> list[Claim]:
     """Every method above the next."""
-    order = list(_ALONE)
+    order = _methods(ran)
     return [
         above(
             f"{_ALONE[first][0].capitalize()} is above {_ALONE[second][0]}",
@@ -67,18 +71,14 @@ def _table_1(errand: Errand) -> Findings:
     ran = carry_out(sizes.ALONE, errand)
     known = partial(known_here, errand, sizes.SEEDS)
     told = {"binary-relax-1": known(_RELAX), **dict.fromkeys(("learned-2", "learned-1", "proxquant-1"), known(_EPOCHS))}
-    rows = [
-        [words, spread(ran.scores(label)), f"{twenty:.4f}", f"{thirty:.4f}"]
-        for label, (words, twenty, thirty) in _ALONE.items()
-    ]
+    labels = _methods(ran)
+    rows = [[_ALONE[label][0], spread(ran.scores(label)), *(f"{n:.4f}" for n in _ALONE[label][1:])] for label in labels]
     rows.append(["rounded after training, 1 bit", spread(ran.scores("post-training-1")), "", ""])
     series: Bars = {
-        "here": [ran.scores(label) for label in _ALONE],
-        "paper, ResNet-20": [printed for _, printed, _ in _ALONE.values()],
+        "here": [ran.scores(label) for label in labels],
+        "paper, ResNet-20": [_ALONE[label][1] for label in labels],
     }
-    figure = bars(
-        [words for words, *_ in _ALONE.values()], series, "Test accuracy of the rounded model", "", "accuracy"
-    )
+    figure = bars([_ALONE[label][0] for label in labels], series, "Test accuracy of the rounded model", "", "accuracy")
     caption = "One client. Mean over seeds with their standard deviation, beside what the paper prints."
     table = Table("Table 1, the paper's numbers beside ours", ["", "here", "paper, ResNet-20", "ResNet-32"], rows)
     claims = table_1_claims(ran, told)

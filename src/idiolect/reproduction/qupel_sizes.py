@@ -64,7 +64,13 @@ _SKEWED = '{name="by_classes",classes=4}'
 ALONE = Trial(
     "quantize-cifar10",
     {
-        "quick": Size("digits, a small MLP, 12 steps", (0, 1), "quantize-cifar10", _tiny(1, '{name="iid"}', "[8,8]")),
+        "quick": Size(
+            "digits, a small MLP, 12 steps, four methods",
+            (0, 1),
+            "quantize-cifar10",
+            _tiny(1, '{name="iid"}', "[8,8]"),
+            ("full-precision", "post-training-1", "proxquant-1", "learned-1"),
+        ),
         "desk": Size("6,000 of CIFAR-10's images, ResNet-8, 600 steps", SEEDS, "quantize-cifar10"),
         "paper": Size("all of CIFAR-10, ResNet-20, 300 epochs", SEEDS, "quantize-cifar10-full"),
     },
@@ -73,11 +79,11 @@ TOGETHER = Trial(
     "qupel-cifar10",
     {
         "quick": Size(
-            "digits, 6 clients, a small MLP, 12 steps, three widths",
+            "digits, 6 clients, a small MLP, 12 steps, two widths",
             (0, 1),
             "qupel-cifar10",
             _tiny(6, _SKEWED, "[8,8]"),
-            ("fedavg", "local-32", "qupel-32", "local-3", "qupel-3", "local-2", "qupel-2"),
+            ("fedavg", "local-32", "qupel-32", "local-3", "qupel-3"),
         ),
         "desk": Size("8,000 of CIFAR-10's images, 20 clients, a small CNN, 450 steps", SEEDS, "qupel-cifar10"),
         "paper": Size("all of CIFAR-10, 20 clients, a CNN, 350 epochs", SEEDS, "qupel-cifar10", _PAPER_TABLE_2),
