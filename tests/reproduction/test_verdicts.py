@@ -50,7 +50,7 @@ def test_a_margin_lets_the_first_be_a_little_behind():
     assert above("", behind, LOW, SEEDS).verdict == "fails"
     claim = above("", behind, LOW, SEEDS, margin=0.01)
     assert claim.verdict == "holds"
-    assert "-4.50e-03" in claim.ours, "what is told is the difference itself"
+    assert "by -0.0045 ±" in claim.ours, "what is told is the difference itself"
     assert above("", behind, LOW, SEEDS, margin=0.004).verdict == "fails"
 
 

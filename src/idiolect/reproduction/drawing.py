@@ -54,7 +54,9 @@ def bars(groups: Sequence[str], series: Bars, title: str, x: str, y: str) -> go.
         )
     shown = [float(np.mean(value)) for values in series.values() for value in values if value is not None]
     if shown and min(shown) > 0:
-        figure.update_yaxes(range=[max(0.0, min(shown) - 0.35 * (max(shown) - min(shown)) - 0.02), None])
+        foot = max(0.0, min(shown) - 0.35 * (max(shown) - min(shown)) - 0.02)
+        figure.update_yaxes(range=[foot, None])
+        y += f" (the axis begins at {foot:.2g})" if foot else ""
     figure.update_layout(barmode="group")
     return labelled(figure, title, x, y)
 

@@ -24,10 +24,9 @@ def spread(values: Sequence[float]) -> str:
     mean = float(np.mean(values))
     if not math.isfinite(mean):
         return f"{mean}"
-    pattern = ".3f" if 1e-2 <= abs(mean) < 1e4 or mean == 0 else ".2e"
     if len(values) < 2:
-        return f"{mean:{pattern}}"
-    return f"{mean:{pattern}} ± {float(np.std(values, ddof=1)):{pattern}}"
+        return _number(mean)
+    return f"{_number(mean)} ± {_number(float(np.std(values, ddof=1)))}"
 
 
 def decide(difference: Paired) -> Verdict:
@@ -158,4 +157,6 @@ def _margin(margin: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3f}" if 1e-2 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+    if value and not 1e-4 <= abs(value) < 1e4:
+        return f"{value:.2e}"
+    return f"{value:.4f}" if 0 < abs(value) < 1e-2 else f"{value:.3f}"
