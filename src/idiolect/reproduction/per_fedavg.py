@@ -11,8 +11,7 @@ from idiolect.reproduction.verdicts import above
 _SEEDS = (0, 1, 2)
 _FULL = "the paper's own: MNIST, 10 clients, MLP 80-60, 1000 rounds, two tau and two r"
 _TINY = (
-    'problem={name="digits",clients=4,model={name="mlp",hidden=[8],activation="elu"},'
-    'partition={name="two_worlds",a=20}}',
+    'problem={name="digits",clients=4,model={name="linear"},partition={name="two_worlds",a=20}}',
     "horizon=30",
     "evaluation.points=2",
     "training.batch_size=10",

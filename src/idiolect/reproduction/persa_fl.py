@@ -17,10 +17,11 @@ _SHARES = "shares={train=0.6,adapt=0.15,validation=0.05}"
 
 def _tiny(classes: int) -> tuple[str, ...]:
     return (
-        f'problem={{name="digits",clients=5,model={{name="mlp",hidden=[8]}},{_SHARES},'
+        f'problem={{name="digits",clients=5,model={{name="linear"}},{_SHARES},'
         f'partition={{name="by_classes",classes={classes}}}}}',
         "horizon=20",
         "evaluation.points=2",
+        "evaluation.steps=[0,1]",
         "training.local_steps=3",
         "training.batch_size=8",
         "evaluation.batch_size=8",
