@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idiolect.commands import compare, inspect
+from idiolect.commands import compare, inspect, reproduce
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     advise.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
     inspect.add(commands)
     compare.add(commands)
+    reproduce.add(commands)
     return parser
 
 

@@ -1,5 +1,6 @@
 """Scores to compare with that no algorithm here learns: the best there is, or a classic rival."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from idiolect.recipes import Recipe
 
 def reference_record(recipe: Recipe, name: str, seed: int, data_dir: Path | None = None) -> dict[str, Any]:
     """What a reference scores for every participating client, on the rows that algorithms are scored on."""
+    began = time.perf_counter()
     problem = build_problem(recipe, seed, data_dir)
     split = scored_split(problem.clients, watch(recipe).budget)
     rows = np.asarray(problem.references[name](split), float)
@@ -20,4 +22,4 @@ def reference_record(recipe: Recipe, name: str, seed: int, data_dir: Path | None
         metric.name: {client: float(row[client]) for client in clients}
         for metric, row in zip(problem.metrics, rows, strict=True)
     }
-    return {"name": name, "seed": seed, "scores": scores}
+    return {"name": name, "seed": seed, "scores": scores, "seconds": time.perf_counter() - began}

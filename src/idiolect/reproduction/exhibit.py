@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from idiolect.report.page import Picture
 
@@ -20,13 +20,29 @@ class Claim(NamedTuple):
     verdict: Verdict
     seeds: Sequence[int]
     finding: str = ""  # why, where it does not hold
+    values: Mapping[str, Any] = {}  # the numbers behind `ours`, seed by seed, for whoever wants to count again
+
+
+class Table(NamedTuple):
+    """Numbers in rows, the paper's beside ours where it prints any."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 class Findings(NamedTuple):
-    """What running an exhibit came to."""
+    """What running an exhibit came to.
+
+    `runs` are the run folders behind it. `seconds` is the time that its results took when they were made, by what was
+    written down then; None where nothing was, and the exhibit's own work is all there is to measure.
+    """
 
     claims: Sequence[Claim]
     pictures: Sequence[Picture]
+    tables: Sequence[Table] = ()
+    runs: Sequence[Path] = ()
+    seconds: float | None = None
 
 
 class Scale(NamedTuple):

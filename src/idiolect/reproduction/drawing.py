@@ -1,0 +1,66 @@
+"""Pictures that several exhibits draw: curves over virtual time, and bars in groups."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from idiolect.building import headline_column
+from idiolect.report.style import labelled, style
+from idiolect.reproduction.exhibit import Errand
+from idiolect.reproduction.trials import Ran
+
+Bars = Mapping[str, Sequence[Sequence[float] | float | None]]
+"""Series of bars: for every group the numbers of all seeds, one printed number, or None for no bar."""
+
+
+def known_here(errand: Errand, usual: Sequence[int], finding: str) -> str:
+    """What was found out about a claim that did not hold; it was found at the desk, on the desk's own seeds."""
+    return finding if errand.scale == "desk" and tuple(errand.seeds) == tuple(usual) else ""
+
+
+def curves(ran: Ran, title: str) -> go.Figure:
+    """The headline score of every algorithm over virtual time, with a band of a standard deviation over seeds."""
+    figure, column = go.Figure(), headline_column(ran.recipe)
+    for number, label in enumerate(ran.labels):
+        cells = ran.of(label)
+        shortest = min(len(cell["points"]) for cell in cells)  # a run may have ended before its time
+        times = [point["time"] for point in cells[0]["points"][:shortest]]
+        rows = [[p["participating"][column]["mean"] for p in cell["points"][:shortest]] for cell in cells]
+        middle, width = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1 if len(rows) > 1 else 0)
+        band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *(middle - width)[::-1]]}
+        quiet = {"legendgroup": label, "showlegend": False, "hoverinfo": "skip"}
+        figure.add_scatter(**band, **quiet, fill="toself", opacity=0.15, line_width=0, fillcolor=style(number)["color"])
+        figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=style(number), mode="lines")
+    return labelled(figure, title, "virtual time", ran.cells[0]["metric"])
+
+
+def bars(groups: Sequence[str], series: Bars, title: str, x: str, y: str) -> go.Figure:
+    """Bars in groups, with the standard deviation over seeds where a bar has seeds; the paper's are hatched."""
+    figure = go.Figure()
+    for number, (name, values) in enumerate(series.items()):
+        printed = name.startswith("paper")
+        means = [None if value is None else float(np.mean(value)) for value in values]
+        figure.add_bar(
+            x=list(groups),
+            y=means,
+            name=name,
+            marker={
+                "color": style(number)["color"],
+                "opacity": 0.45 if printed else 1.0,
+                "pattern": {"shape": "/" if printed else ""},
+            },
+            error_y=None if printed else {"array": [_width(value) for value in values], "color": "#333"},
+        )
+    shown = [float(np.mean(value)) for values in series.values() for value in values if value is not None]
+    if shown and min(shown) > 0:
+        foot = max(0.0, min(shown) - 0.35 * (max(shown) - min(shown)) - 0.02)
+        figure.update_yaxes(range=[foot, None])
+        y += f" (the axis begins at {foot:.2g})" if foot else ""
+    figure.update_layout(barmode="group")
+    return labelled(figure, title, x, y)
+
+
+def _width(value: Sequence[float] | float | None) -> float:
+    several = value is not None and not isinstance(value, float) and len(value) > 1
+    return float(np.std(value, ddof=1)) if several else 0.0  # type: ignore[arg-type]
