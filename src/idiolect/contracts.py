@@ -226,11 +226,24 @@ class Constants(NamedTuple):
     hessian_lipschitz: float = 0.0  # H; 0 on quadratics
 
 
+class Spread(NamedTuple):
+    """How much the samples of a client differ, and how much clients do, at any point (PersA-FL, Assumptions 3-5).
+
+    Root mean squares of differences to the mean, Hessians in the spectral norm; `noise` is that of single samples.
+    """
+
+    gradient_noise: float  # sigma_g
+    hessian_noise: float  # sigma_h
+    gradient_diversity: float  # gamma_g
+    hessian_diversity: float  # gamma_h
+
+
 class Problem(NamedTuple):
     """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
 
-    `smoothness` is the L of every f_i, `constants` are those of every sample. `optimum` gives the minimiser of the
-    average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
+    `smoothness` is the L of every f_i, `constants` are those of every sample, `spread` that of the training data.
+    `optimum` gives the minimiser of the average cost under an objective: (the objective's name, its options, the batch
+    size) -> params, or None.
     `calibrate` fills in what a model must know of the data it will meet, from samples of the same client that are not
     scored: the statistics of batch normalization, which so never leave the client.
 
@@ -251,6 +264,7 @@ class Problem(NamedTuple):
     also: tuple[Metric, ...] = ()
     references: Mapping[str, Callable[[Split], np.ndarray]] = {}
     scene: Callable[[Params, Shard], Scene] | None = None
+    spread: Spread | None = None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
