@@ -21,7 +21,8 @@ METHODS: dict[Option, tuple[str, int]] = {  # with the number of its theorem
 
 _UNCORRELATED = (
     "The bound's tau^2 takes the tau steps that a client misses to go one way (A39). Near a stationary point they are "
-    "almost uncorrelated, as clients are drawn independently, and the square of their sum grows like tau."
+    "almost uncorrelated, as clients are drawn independently, and the square of their sum grows like tau. (Runs start "
+    "at a stationary point; on the way to one, stale steps are longer ones, and the mean gradient norm is lower.)"
 )
 _SECOND_ORDER = (
     "Theorem 2 bounds the bias by the first order of how far a personal step strays, alpha sigma_g / sqrt(b). That "

@@ -4,7 +4,8 @@ M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Table 1 and Theorems 1-3. Cl
 nonconvex losses all of whose constants are known; step sizes are the theorems'. Five studies, each of a few pieces:
 
 - rates: (1/T) sum_t ||grad F(w^t)||^2 against T, for several tau, b, alpha and nu, beside the bound;
-- staleness: clients with exact gradients, so that nothing hides what lateness adds;
+- staleness: clients with exact gradients and runs that start at a stationary point, so that nothing hides what
+  lateness adds;
 - inner batches: where MAML ends up for several alpha and b;
 - accuracy: where the Moreau envelope ends up for several nu, on clients with exact gradients;
 - batches: where the Moreau envelope ends up for several b, its inner problem solved.
