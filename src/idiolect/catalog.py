@@ -35,6 +35,7 @@ from idiolect.problems import (
     quadratics,
     ranking,
     residual,
+    robust_location,
 )
 from idiolect.theory import check_lambda, check_personal_step
 
@@ -74,6 +75,7 @@ SYNTHETIC: Registry = {
     "quadratics": quadratics,
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
+    "robust_location": robust_location,
     "ranking": ranking,
     "navigation": navigation,
     "point_navigation": point_navigation,

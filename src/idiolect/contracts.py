@@ -8,13 +8,14 @@ Everything is a small frozen record of pure functions over pytrees: state goes i
 comes from explicit keys, and every function can be compiled.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from annotated_types import Gt
+
+from idiolect.constants import Constants, Variation
 
 PyTree: TypeAlias = Any
 Params: TypeAlias = PyTree
@@ -225,24 +226,16 @@ class Scene(NamedTuple):
     goal: jax.Array | np.ndarray  # (2,)
 
 
-class Constants(NamedTuple):
-    """What is known of the loss on every single sample (PARS-Push, Assumption 2)."""
-
-    convexity: float  # mu; 0 where it is merely convex, or not convex at all
-    smoothness: float  # L
-    gradient_bound: float = math.inf  # G, where the personal steps go
-    hessian_lipschitz: float = 0.0  # H; 0 on quadratics
-
-
 class Problem(NamedTuple):
     """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
 
-    `smoothness` is the L of every f_i, `constants` are those of every sample. `optimum` gives the minimiser of the
-    average cost under an objective: (the objective's name, its options, the batch size) -> params, or None.
-    `calibrate` fills in what a model must know of the data it will meet, from samples of the same client that are not
-    scored: the statistics of batch normalization, which so never leave the client. `also` are further metrics of the
-    same models. `references` score what no algorithm here learns (the best there is, a classic rival) on a split: one
-    row for each metric, one column for each client. `scene` is what a model does on some rows, for a picture.
+    `smoothness` is the L of every f_i, `constants` are those of every sample, `variation` is that of the training data.
+    `optimum` gives the minimiser of the average cost under an objective: (the objective's name, its options, the batch
+    size) -> params, or None. `calibrate` fills in what a model must know of the data it will meet, from samples of the
+    same client that are not scored: the statistics of batch normalization, which so never leave the client. `also` are
+    further metrics of the same models. `references` score what no algorithm here learns (the best there is, a classic
+    rival) on a split: one row for each metric, one column for each client. `scene` is what a model does on some rows,
+    for a picture.
     """
 
     name: str
@@ -257,6 +250,7 @@ class Problem(NamedTuple):
     also: tuple[Metric, ...] = ()
     references: Mapping[str, Callable[[Split], np.ndarray]] = {}
     scene: Callable[[Params, Shard], Scene] | None = None
+    variation: Variation | None = None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

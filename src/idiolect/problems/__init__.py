@@ -8,6 +8,7 @@ from idiolect.problems.navigation import navigation, point_navigation
 from idiolect.problems.quadratics import quadratics
 from idiolect.problems.ranking import ranking
 from idiolect.problems.regression import linear_regression, logistic_regression
+from idiolect.problems.robust_location import robust_location
 from idiolect.problems.supervised import problem
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "problem",
     "quadratics",
     "ranking",
+    "robust_location",
 ]

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from idiolect.contracts import Batch, Clients, Constants, Metric, Params, Problem, Scalar
+from idiolect.constants import Constants
+from idiolect.contracts import Batch, Clients, Metric, Params, Problem, Scalar
 from idiolect.errors import UserMistake
 from idiolect.problems.clients import split_clients
 from idiolect.problems.supervised import supervised_problem, with_key

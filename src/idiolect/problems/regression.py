@@ -13,7 +13,8 @@ import numpy as np
 import optax
 from annotated_types import Ge, Gt
 
-from idiolect.contracts import Batch, Clients, Constants, Key, Metric, Params, Problem, Scalar
+from idiolect.constants import Constants
+from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Scalar
 from idiolect.problems.clients import split_clients
 from idiolect.problems.optima import least_squares_optimum, training_data
 from idiolect.problems.supervised import supervised_problem

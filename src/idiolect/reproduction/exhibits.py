@@ -1,7 +1,7 @@
 """Every figure and table of the five documents, in their order."""
 
 from idiolect.options import known
-from idiolect.reproduction import memrl, pars_push, per_fedavg, persa_fl, qupel, ranking, schedules
+from idiolect.reproduction import memrl, pars_push, per_fedavg, persa_fl, qupel, ranking, rates, schedules
 from idiolect.reproduction.exhibit import Exhibit
 
 _ALL = (
@@ -11,6 +11,7 @@ _ALL = (
     schedules.FIG_2A,
     persa_fl.FIG_2B,
     persa_fl.FIG_2C,
+    rates.TABLE_1,
     per_fedavg.FIG_1,
     qupel.TABLE_1,
     qupel.TABLE_2,

@@ -56,7 +56,9 @@ CIFAR = Trial(
     "persafl-cifar10",
     {
         "quick": Size("digits, 5 clients, time 20, four methods", (0, 1), "persafl-cifar10", _tiny(3), _FOUR),
-        "desk": Size("15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 60", _SEEDS, "persafl-cifar10"),
+        "desk": Size(
+            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 60", _SEEDS, "persafl-cifar10"
+        ),
         "paper": Size(
             "all of CIFAR-10, 30 clients, CNN with 3 + 3 layers, time 150",
             _SEEDS,
