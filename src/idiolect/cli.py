@@ -1,4 +1,4 @@
-"""The command line: `idiolect list`, `run`, `resume`, `export`, `bundle` and `advise`."""
+"""The command line: `idiolect list`, `run`, `resume`, `report`, `export`, `bundle` and `advise`."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from idiolect.commands import report
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     advise.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
     advise.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     advise.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    report.add(commands)
     return parser
 
 
@@ -205,7 +207,7 @@ def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
     print_summary(summary)
     for line in summary["advice"]:
         print(f"idiolect: note: {line}", file=sys.stderr)
-    print(f"Run folder: {out}   summary: {out / 'summary.json'}   pictures: {out / 'pictures.html'}")
+    print(f"Run folder: {out}   summary: {out / 'summary.json'}   report: {out / 'report.html'}")
     return 0
 
 

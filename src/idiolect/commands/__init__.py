@@ -1,0 +1,1 @@
+"""The commands of `idiolect`, a module each."""
