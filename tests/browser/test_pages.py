@@ -25,6 +25,7 @@ DRAWN = f"""plots => plots.map(plot => [
 def opened(browser: Any, path: Path, **context: Any) -> Iterator[Any]:
     """The page in a window of its own; at the end, nothing went wrong in it, and nothing was asked of a network."""
     window = browser.new_context(**{**DESK, **context})
+    window.set_default_timeout(120_000)  # of a busy machine, too; no test is about time
     tab = window.new_page()
     wrong: list[str] = []
     tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
@@ -32,6 +33,7 @@ def opened(browser: Any, path: Path, **context: Any) -> Iterator[Any]:
     tab.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url))
     try:
         tab.goto(path.as_uri())
+        tab.query_selector(".plot").scroll_into_view_if_needed()  # on a phone, tables come first
         tab.wait_for_selector(".plot[data-drawn]")
         yield tab
         assert [line for line in wrong if not line.startswith(("blob:", "data:"))] == []

@@ -10,6 +10,7 @@ from idiolect.report.style import MUTED, labelled, style
 
 FEW = 6  # with more clients than this a picture for each would say less than the spread over them
 _DOTS = 3000
+_CLEAR = "rgba(0,0,0,0)"  # so that the box hides no dot
 _SPREAD = (
     "Every dot is a participating client at the end of the run, personalized, all seeds; the box spans the middle half "
     "and the line in it is the median. A long tail on the bad side is what a mean hides."
@@ -84,8 +85,17 @@ def _spread(evidence: Evidence) -> Picture:
         most = _DOTS // len(evidence.labels)
         if len(scores) > most:  # evenly by their rank, which leaves the box where it is
             scores = [scores[k] for k in np.linspace(0, len(scores) - 1, most).round().astype(int)]
-        marker = {"size": 3, "color": style(number)["color"]}
-        figure.add_box(y=scores, name=label, boxpoints="all", jitter=0.5, pointpos=0, marker=marker, showlegend=False)
+        marker = {"size": 4, "color": style(number)["color"], "opacity": 0.6}
+        figure.add_box(
+            y=scores,
+            name=label,
+            boxpoints="all",
+            jitter=0.5,
+            pointpos=0,
+            marker=marker,
+            fillcolor=_CLEAR,
+            showlegend=False,
+        )
     return Picture(labelled(figure, f"{metric.capitalize()} of every client", "", metric), _SPREAD)
 
 

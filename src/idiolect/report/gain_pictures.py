@@ -25,8 +25,9 @@ _NOTHING = (
 )
 _TABLE = (
     "A client loses if its personalized model scores worse than the model it received. Changes are counted so that a "
-    "gain is good. Right: Spearman's rank correlation, over clients and seeds, of the gain with what a client has: "
-    "near 1, those with more of it gain more; near -1, less; a bare - where everybody has the same, or it is not known."
+    "gain is good. On the right: Spearman's rank correlation, over clients and seeds, of the gain "
+    "and what a client has. Near 1, those with more of it gain more; near -1, less; a bare - where everybody has the "
+    "same, or it is not known."
 )
 
 
@@ -37,8 +38,9 @@ def gain_section(evidence: Evidence, more: Sequence[Picture]) -> Section:
         return Section(title, _NOTHING, more)
     tallies = {label: tally(mine) for label, mine in found.items()}
     html = f"{as_html(_rows(tallies))}<p class=quiet>{escape(_TABLE)}</p>"
-    best = max(tallies, key=lambda label: _mean_after(found[label], evidence.higher_is_better))
-    pictures = [_before_and_after(evidence, found, tallies, best), *_against_traits(evidence, found, tallies)]
+    moved = {label: mine for label, mine in found.items() if any(change.gain for change in mine)}
+    best = max(moved or found, key=lambda label: _mean_after(found[label], evidence.higher_is_better))
+    pictures = [_before_and_after(evidence, found, tallies, best), *_against_traits(evidence, moved, tallies)]
     return Section(title, html, [*pictures, *more])
 
 
@@ -48,7 +50,7 @@ def _mean_after(mine: list[Change], higher_is_better: bool) -> float:
 
 def _rows(tallies: dict[str, Tally]) -> Rows:
     known = [name for name in TRAITS if any(math.isfinite(one.ranks[name]) for one in tallies.values())]
-    columns = ["algorithm", "clients x seeds", "lose", "mean change", "mean loss of those", "worst decile's change"]
+    columns = ["algorithm", "clients x seeds", "lose", "mean change", "their mean loss", "change of worst decile"]
     rows = [
         [
             label,
@@ -61,7 +63,7 @@ def _rows(tallies: dict[str, Tally]) -> Rows:
         ]
         for label, one in tallies.items()
     ]
-    return Rows([*columns, *(f"gain with {_SHORT[name]}" for name in known)], rows)
+    return Rows([*columns, *(f"with {_SHORT[name]}" for name in known)], rows)
 
 
 def _before_and_after(

@@ -51,10 +51,14 @@ def other_metrics(summaries: Summaries) -> list[str]:
     return list(dict.fromkeys(metric for entry in entries for metric in entry.get("also", {})))
 
 
+def number(value: float) -> str:
+    """A score as text."""
+    return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.2e}"
+
+
 def plus_minus(value: dict[str, float]) -> str:
     """A mean and its spread."""
-    pattern = ".3f" if abs(value["mean"]) < 1e6 else ".2e"
-    return f"{value['mean']:{pattern}} ± {value['std']:{pattern}}"
+    return f"{number(value['mean'])} ± {number(value['std'])}"
 
 
 def _scores(mine: dict[str, Any]) -> list[str]:

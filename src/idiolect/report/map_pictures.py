@@ -37,8 +37,9 @@ def map_pictures(evidence: Evidence) -> list[Picture]:
                 traces = _map(moment["received"][client], moment["adapted"][client], column - 1)
                 figure.add_traces(traces, rows=row, cols=column)
                 owners += [label] * len(traces)
-    figure.update_xaxes(showticklabels=False, zeroline=False)
-    figure.update_yaxes(showticklabels=False, zeroline=False, scaleanchor="x", matches="y")
+    figure.update_xaxes(showticklabels=False, zeroline=False, matches="x")
+    figure.update_yaxes(showticklabels=False, zeroline=False, matches="y")
+    figure.update_layout(xaxis_matches=None, yaxis={"matches": None, "scaleanchor": "x"})
     labelled(figure, "Where policies go", "", "").update_layout(height=680, showlegend=False, margin_t=40)
     return [Picture(figure, _MAP, one_at_a_time(figure, owners))]
 

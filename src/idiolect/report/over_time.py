@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from idiolect.report.choices import Choice
 from idiolect.report.evidence import Evidence
+from idiolect.report.headline import number
 from idiolect.report.page import Picture
 from idiolect.report.style import MUTED, labelled, log_scale, style
 
@@ -26,7 +27,7 @@ def over_time(evidence: Evidence) -> list[Picture]:
 def report_curves(evidence: Evidence, report: str, title: str, y: str) -> go.Figure:
     """One of the numbers that algorithms report at every point, as means over seeds."""
     figure, tame = go.Figure(), list[float]()
-    for number, label in enumerate(evidence.labels):
+    for place, label in enumerate(evidence.labels):
         curves = [
             {point["time"]: point["reports"][report] for point in cell["points"] if report in point["reports"]}
             for cell in evidence.of(label)
@@ -35,7 +36,7 @@ def report_curves(evidence: Evidence, report: str, title: str, y: str) -> go.Fig
         if curves:
             times = sorted(set.intersection(*map(set, curves)))
             middle = [float(np.mean([curve[time] for curve in curves])) for time in times]
-            figure.add_scatter(x=times, y=middle, name=label, line=style(number), mode="lines")
+            figure.add_scatter(x=times, y=middle, name=label, line=style(place), mode="lines")
             tame += [] if any(cell["ended"] for cell in evidence.of(label)) else middle
     log_scale(figure, tame)
     return labelled(figure, title, evidence.time, y)
@@ -45,12 +46,12 @@ def _scores(evidence: Evidence) -> Picture:
     figure, metric = go.Figure(), evidence.metric
     axes = [name for name in _AXES if _can_be_drawn(evidence, name)]
     places: dict[str, list[list[float]]] = {name: [] for name in axes}
-    for number, label in enumerate(evidence.labels):
+    for place, label in enumerate(evidence.labels):
         cells = evidence.of(label)
         if cells:
             shortest = min(len(cell["points"]) for cell in cells)  # a run may have ended before its time
             scores = [[p["participating"][cell["after"]]["mean"] for p in cell["points"][:shortest]] for cell in cells]
-            _add_curve(figure, label, number, np.array(scores))
+            _add_curve(figure, label, place, np.array(scores))
             for name in axes:
                 x = np.mean([_AXES[name](cell)[:shortest] for cell in cells], axis=0).tolist()
                 places[name] += [[*x, *x[::-1]], x]  # the band goes there and back
@@ -82,12 +83,12 @@ def _curve(cell: dict[str, Any]) -> list[float]:
     return [point["participating"][cell["after"]]["mean"] for point in cell["points"]]
 
 
-def _add_curve(figure: go.Figure, label: str, number: int, curves: np.ndarray) -> None:
+def _add_curve(figure: go.Figure, label: str, place: int, curves: np.ndarray) -> None:
     """The mean of some seeds, and a band around it; where they are comes later."""
     middle = curves.mean(0)
     width = curves.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(middle))
     low = np.maximum(middle - width, curves.min(0))  # a band below all curves would not show on a log scale
-    line = style(number)
+    line = style(place)
     figure.add_scatter(
         y=[*(middle + width), *low[::-1]],
         fill="toself",
@@ -120,8 +121,8 @@ def _order_at_the_end(evidence: Evidence) -> str:
     order = sorted(ends, key=lambda label: ends[label], reverse=evidence.higher_is_better)
     if not order:
         return "No run reached its end"
-    last = f", {order[-1]} last ({ends[order[-1]]:.3g})" if len(order) > 1 else ""
-    return f"At the end {order[0]} is first ({ends[order[0]]:.3g}){last}"
+    last = f", {order[-1]} last ({number(ends[order[-1]])})" if len(order) > 1 else ""
+    return f"At the end {order[0]} is first ({number(ends[order[0]])}){last}"
 
 
 def _distance(evidence: Evidence) -> list[Picture]:

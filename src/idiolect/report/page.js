@@ -9,7 +9,7 @@
   // On a touch screen a drag scrolls the page; the buttons zoom instead.
   const config = {
     responsive: true, displaylogo: false, displayModeBar: touch ? true : "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"],
+    modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
   };
 
   const isName = (value) => typeof value === "string" && value.startsWith("var(--");

@@ -8,7 +8,8 @@ from idiolect.network.rounds import Rounds, taken_in
 from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
 from idiolect.report.evidence import Evidence
 
-_WINDOWS = 400  # of time, over which activity is shown
+_WINDOWS = 100  # of time, over which activity is averaged
+_LOOKS = 40  # in each of them
 _NAMED = 3  # algorithms that a schedule is named after, before the others are counted
 
 
@@ -38,8 +39,9 @@ class Schedule(NamedTuple):
     def activity(self, horizon: float, clients: int) -> tuple[np.ndarray, np.ndarray]:
         """Times, and the share of all that take part that are active (awake) then."""
         if isinstance(self.table, Timeline):
-            times = np.linspace(0, horizon, _WINDOWS)
-            return times, active_share(self.table, clients, times)
+            times = (np.arange(_WINDOWS * _LOOKS) + 0.5) * horizon / (_WINDOWS * _LOOKS)
+            share = active_share(self.table, clients, times).reshape(_WINDOWS, _LOOKS)
+            return times.reshape(_WINDOWS, _LOOKS).mean(axis=1), share.mean(axis=1)
         parts = np.array_split(self.table.awake.mean(axis=1), min(_WINDOWS, self.table.length))
         starts = np.cumsum([0, *(len(part) for part in parts[:-1])])
         return starts, np.array([part.mean() for part in parts])

@@ -9,8 +9,8 @@ def as_html(table: Rows, caption: str = "") -> str:
     """The table; all text in it is plain."""
     head = "".join(f"<th scope=col>{escape(name)}</th>" for name in table.columns)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(entry)}</td>' for entry in row)}</tr>" for row in table.rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<div class=table><table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    title = f"<p class=quiet>{escape(caption)}</p>" if caption else ""
+    return f"{title}<div class=table><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
 
 
 def definitions(entries: dict[str, str]) -> str:

@@ -35,8 +35,8 @@ def traits_of(
     found = {}
     for client, samples in mine.items():
         age, count = turns.get(client, (None, None if isinstance(table, Rounds) else 0))
-        skew = known.get(client, {}).get("label_skew")
-        found[client] = Traits(samples, skew, None if alone else age, count)
+        noted = {"samples": samples, "label_skew": None, **known.get(client, {})}  # or else those it is scored on
+        found[client] = Traits(noted["samples"], noted["label_skew"], None if alone else age, count)
     return found
 
 

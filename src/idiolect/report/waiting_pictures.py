@@ -12,6 +12,7 @@ from idiolect.report.style import BLUE, GREY, ORANGE, SKY, VERMILION, labelled, 
 
 _TURNS = 2500  # drawn in one timeline; more would be a wall
 _BARS = 60
+_EACH = 12  # clients have a tick of their own
 _AT_FIRST = 120  # turns in the window when the page is opened
 _COLOURS = {"downloads": SKY, "computes": BLUE, "uploads": ORANGE, "uploads in vain": VERMILION, "awake": GREY}
 
@@ -41,27 +42,26 @@ def _activity(evidence: Evidence, found: list[Schedule]) -> Picture:
 
 def _ages(found: list[Schedule]) -> Picture:
     figure, said = go.Figure(), []
+    fresh = [schedule.name for schedule in found if not schedule.ages.any()]  # a bar of 100 % would dwarf the others
     for number, schedule in enumerate(found):
         ages = schedule.ages
+        if schedule.name in fresh and len(fresh) < len(found):
+            continue
         width = max(1, -(-(int(ages.max(initial=0)) + 1) // _BARS))  # whole numbers, a few to a bar if there are many
-        counts = np.bincount(ages // width)
-        figure.add_bar(
-            x=np.arange(len(counts)) * width + (width - 1) / 2,
-            y=100 * counts / max(len(ages), 1),
-            width=width,
-            name=schedule.name,
-            marker={"color": style(number)["color"], "line": {"width": 0}},
-            opacity=0.7,
-        )
-        if len(ages):
-            said.append(f"{schedule.name} {ages.mean():.3g}, at most {ages.max()}")
-    figure.update_layout(barmode="overlay")
+        share = 100 * np.bincount(ages // width) / max(len(ages), 1)
+        bars = {"marker": {"color": style(number)["color"], "line": {"width": 0}}, "opacity": 0.65, "width": width}
+        middles = np.arange(len(share)) * width + (width - 1) / 2
+        figure.add_bar(x=middles, y=share, name=schedule.name, showlegend=True, **bars)
+        if ages.any():
+            said.append(f"{schedule.name} {ages.mean():.3g} on the average, at most {ages.max()}")
+    said += [f"{name} none" for name in fresh]
+    figure.update_layout(barmode="overlay").update_xaxes(tickformat="d")
     labelled(figure, "Staleness of updates", "versions of the model, or rounds, in between", "percent of updates")
     return Picture(
         figure,
         f"How many updates (or rounds) came between a turn's download and its upload; between agents, how many rounds "
-        f"old a message is when it is taken in. First seed, on the average: {'; '.join(said)}. The longer the tail to "
-        "the right, the older the models that late updates are made from.",
+        f"old a message is when it is taken in. First seed: {'; '.join(said)}. The longer the tail to the right, the "
+        "older the models that late updates are made from.",
     )
 
 
@@ -87,7 +87,8 @@ def _timeline(evidence: Evidence, found: list[Schedule]) -> Picture:
             owners.append(schedule.name)
     choices = one_at_a_time(figure, owners)
     figure.update_xaxes(rangeslider={"visible": True, "thickness": 0.09}, range=[0, window])
-    figure.update_yaxes(rangemode="tozero", tickformat="d")
+    last = max((int(trace.y.max()) for trace in figure.data), default=0)
+    figure.update_yaxes(range=[-0.6, last + 0.6], tickformat="d", dtick=1 if last <= _EACH else None)
     labelled(figure, "Who works when", evidence.time, "client").update_layout(height=540, legend_y=-0.45)
     drawn = f" Drawn are {'; '.join(cut)}." if cut else ""
     return Picture(
