@@ -22,7 +22,13 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-SHORT_DEMO = ["horizon=12", "seeds=[0,1]", "evaluation.points=4"]
+SHORT_DEMO = [
+    "horizon=30",
+    "seeds=[0,1]",
+    "evaluation.points=4",
+    "training.local_steps=2",
+    'algorithms=[{name="fedavg"},{name="fedasync"},{name="persa_fl_maml"}]',
+]
 FAMILIES = ("demo", "serverless", "quantized", "policies")
 
 

@@ -26,7 +26,8 @@ def in_short(evidence: Evidence) -> Section:
     table = headline(summaries)
     until = ", ".join(dict.fromkeys(f"{run.recipe.horizon:g}" for run in evidence.runs))
     html = f"<p>{escape(_first_sentence(evidence))}</p>"
-    html += as_html(table, f"{evidence.metric.capitalize()} at {evidence.time} {until}, mean ± std over seeds")
+    when = f"after {until} seconds" if evidence.time == "seconds" else f"at {evidence.time} {until}"
+    html += as_html(table, f"{evidence.metric.capitalize()} {when}, mean ± std over seeds")
     for metric in other_metrics(summaries):
         html += as_html(other_metric(summaries, metric), f"The same models by another metric: {metric}")
     lines = [
