@@ -95,7 +95,6 @@ def _before_and_after(
     if low > 0 and high / low > 50 and not evidence.higher_is_better:  # errors of very different sizes
         figure.update_layout(xaxis_type="log", yaxis_type="log")
     labelled(figure, "Every client, before and after", f"{metric} of the model as received", f"{metric}, personalized")
-    figure.update_layout(height=520)
     return Picture(figure, _caption(evidence, tallies, found), one_at_a_time(figure, owners, first))
 
 

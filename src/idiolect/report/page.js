@@ -40,6 +40,11 @@
     const paint = painter();
     const all = { ...paint(layout), template: paint(template), autosize: true };
     if (touch && !("dragmode" in all)) all.dragmode = false;
+    const entries = data.filter((trace) => trace.showlegend !== false && trace.visible !== false).length;
+    if (plot.clientWidth < 500 && all.showlegend !== false && entries > 4) {
+      all.height += 20 * (entries - 2); // where the legend is a column below the picture, it needs room of its own
+      plot.style.height = `${all.height}px`;
+    }
     Plotly.newPlot(plot, paint(data), all, config);
     plot.dataset.drawn = plot.data.length;
     for (const button of plot.parentElement.querySelectorAll(".switch input")) {

@@ -10,9 +10,9 @@ from idiolect.network.timeline import Timeline, staleness
 
 TRAITS = {  # the fields of `Traits`, in words
     "samples": "samples of the client",
-    "label_skew": "label skew (0: classes as everybody's, 1: none in common)",
-    "staleness": "mean staleness of its updates, or age of what it hears",
-    "participation": "delivered turns, or rounds awake",
+    "label_skew": "label skew (0: as everybody, 1: disjoint)",
+    "staleness": "mean staleness of its updates",
+    "participation": "turns delivered, or rounds awake",
 }
 
 

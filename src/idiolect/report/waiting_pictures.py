@@ -6,21 +6,24 @@ import plotly.graph_objects as go
 from idiolect.network.rounds import Rounds
 from idiolect.report.choices import one_at_a_time
 from idiolect.report.evidence import Evidence
-from idiolect.report.page import Picture
+from idiolect.report.page import Picture, Section
 from idiolect.report.schedules import Schedule, schedules
 from idiolect.report.style import BLUE, GREY, ORANGE, SKY, VERMILION, labelled, style
 
 _TURNS = 2500  # drawn in one timeline; more would be a wall
 _BARS = 60
+_FRESH = "<p>Nothing is stale here: every update was made from the newest model.</p>"
 _EACH = 12  # clients have a tick of their own
 _AT_FIRST = 120  # turns in the window when the page is opened
 _COLOURS = {"downloads": SKY, "computes": BLUE, "uploads": ORANGE, "uploads in vain": VERMILION, "awake": GREY}
 
 
-def waiting_pictures(evidence: Evidence) -> list[Picture]:
-    """Activity, staleness and the timeline of every schedule."""
+def waiting_section(evidence: Evidence) -> Section:
+    """Activity, staleness (in words if there is none) and the timeline of every schedule."""
     found = schedules(evidence)
-    return [_activity(evidence, found), _ages(found), _timeline(evidence, found)]
+    stale = any(schedule.ages.any() for schedule in found)
+    pictures = [_activity(evidence, found), *([_ages(found)] if stale else []), _timeline(evidence, found)]
+    return Section("Without waiting", "" if stale else _FRESH, pictures)
 
 
 def _activity(evidence: Evidence, found: list[Schedule]) -> Picture:
@@ -45,18 +48,17 @@ def _ages(found: list[Schedule]) -> Picture:
     fresh = [schedule.name for schedule in found if not schedule.ages.any()]  # a bar of 100 % would dwarf the others
     for number, schedule in enumerate(found):
         ages = schedule.ages
-        if schedule.name in fresh and len(fresh) < len(found):
+        if schedule.name in fresh:
             continue
         width = max(1, -(-(int(ages.max(initial=0)) + 1) // _BARS))  # whole numbers, a few to a bar if there are many
         share = 100 * np.bincount(ages // width) / max(len(ages), 1)
         bars = {"marker": {"color": style(number)["color"], "line": {"width": 0}}, "opacity": 0.65, "width": width}
         middles = np.arange(len(share)) * width + (width - 1) / 2
         figure.add_bar(x=middles, y=share, name=schedule.name, showlegend=True, **bars)
-        if ages.any():
-            said.append(f"{schedule.name} {ages.mean():.3g} on the average, at most {ages.max()}")
+        said.append(f"{schedule.name} {ages.mean():.3g} on the average, at most {ages.max()}")
     said += [f"{name} none" for name in fresh]
     figure.update_layout(barmode="overlay").update_xaxes(tickformat="d")
-    labelled(figure, "Staleness of updates", "versions of the model, or rounds, in between", "percent of updates")
+    labelled(figure, "Staleness of updates", "versions in between", "percent of updates")
     return Picture(
         figure,
         f"How many updates (or rounds) came between a turn's download and its upload; between agents, how many rounds "

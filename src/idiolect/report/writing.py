@@ -12,7 +12,7 @@ from idiolect.report.map_pictures import map_pictures
 from idiolect.report.over_time import over_time
 from idiolect.report.page import Section, page
 from idiolect.report.peer_pictures import peer_pictures
-from idiolect.report.waiting_pictures import waiting_pictures
+from idiolect.report.waiting_pictures import waiting_section
 from idiolect.report.what_ran import in_short, what_is_behind, what_ran
 
 PAGE = "report.html"
@@ -39,7 +39,7 @@ def report_sections(evidence: Evidence) -> list[Section]:
         in_short(evidence),
         Section("Over time", pictures=over_time(evidence)),
         gain_section(evidence, spread_pictures(evidence)),
-        Section("Without waiting", pictures=waiting_pictures(evidence)),
+        waiting_section(evidence),
         *(section for section in families if section.pictures),
         what_is_behind(evidence),
     ]
