@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test slow lint bench clean
+.PHONY: demo test slow browser lint bench clean
 
 demo: $(VENV)/.run
 	$(BIN)/idiolect run demo
@@ -13,8 +13,12 @@ test: $(VENV)/.test
 	$(BIN)/pytest -n auto
 
 # With Ray, its tests run as well: $(BIN)/pip install -e '.[test,ray]'
-slow: $(VENV)/.test
+slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
+
+# Reports in a real browser, if there is a chromium; part of `make slow`.
+browser: $(VENV)/.browser
+	$(BIN)/pytest -m slow -rs tests/browser
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -43,6 +47,10 @@ $(VENV)/.run: $(BIN)/python pyproject.toml
 
 $(VENV)/.test: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+$(VENV)/.browser: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,browser]'
 	touch $@
 
 $(VENV)/.lint: $(BIN)/python pyproject.toml

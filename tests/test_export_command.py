@@ -119,8 +119,8 @@ def test_a_run_tells_widths_sizes_and_groups_apart(run, recipe, capsys):
     layers = cells["qupel"]["points"][-1]["layers"]
     assert {name: len(view["levels"]) for name, view in layers.items()} == {"0.weight": 8, "1.weight": 8}
     assert sum(layers["0.weight"]["counts"]) == 64 * 24
-    page = (run / "pictures.html").read_text()
-    for title in ("Weights around their levels", "Levels over time", "Accuracy against bytes"):
+    page = (run / "report.html").read_text()
+    for title in ("Weights around their levels", "Levels over virtual time", "Accuracy against bytes"):
         assert title in page
     assert main(["run", str(recipe), "--out", str(run)]) == 0  # nothing is left to do: the recipe reads back the same
     assert "few (1 clients), personalized: qupel" in capsys.readouterr().out

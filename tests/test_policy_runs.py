@@ -84,7 +84,7 @@ def test_a_scene_is_a_walk_on_the_grid_that_stays_where_it_should_go(finished):
 
 
 def test_the_page_has_a_map_and_a_panel_for_each_client(finished):
-    page = (finished / "pictures.html").read_text()
+    page = (finished / "report.html").read_text()
     for needle in ("Where policies go", "client 1, time 30", "Reward of each client over virtual time"):
         assert needle in page
 

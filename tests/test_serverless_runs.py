@@ -82,7 +82,9 @@ def test_algorithms_with_and_without_a_server_share_a_run(finished):
     assert summary["algorithms"]["pars_push"]["leaked_share"]["mean"] == pytest.approx(0, abs=1e-12)
     assert "leaked_share" not in summary["algorithms"]["fedavg"]
     assert {path.suffix for path in (finished / "timelines").iterdir()} == {".csv", ".npz"}
-    assert (finished / "pictures.html").stat().st_size > 0
+    page = (finished / "report.html").read_text()
+    for title in ("Without a server", "Where the mass is", "The graph, and what its links lose", "Without waiting"):
+        assert f">{title}</h" in page
 
 
 def test_every_point_has_a_ledger_that_adds_up(finished):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from idiolect.report.terminal import refusals_in_words
+from idiolect.report.remarks import refusals_in_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idiolect.commands import compare, inspect, reproduce
+from idiolect.commands import compare, inspect, report, reproduce
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add(commands)
     compare.add(commands)
     reproduce.add(commands)
+    report.add(commands)
     return parser
 
 
@@ -209,7 +210,7 @@ def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
     print_summary(summary)
     for line in summary["advice"]:
         print(f"idiolect: note: {line}", file=sys.stderr)
-    print(f"Run folder: {out}   summary: {out / 'summary.json'}   pictures: {out / 'pictures.html'}")
+    print(f"Run folder: {out}   summary: {out / 'summary.json'}   report: {out / 'report.html'}")
     return 0
 
 

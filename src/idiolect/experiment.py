@@ -156,16 +156,19 @@ def run_cells(
     progress: Callable[[Progress], None] = lambda state: None,
     keepers: Callable[[str, Sequence[Cell]], Keeper] = lambda label, cells: NOBODY,
     engine: Engine = Engine(),
+    meet: Callable[[int, Clients], None] = lambda seed, clients: None,
 ) -> Iterator[Outcome]:
     """Run every algorithm of a recipe on every seed, all on the same data, timelines and evaluation times.
 
-    `keepers` gives a keeper to cells that run side by side, by the label of the first.
+    `keepers` gives a keeper to cells that run side by side, by the label of the first; `meet` hears of each seed's
+    clients before they work.
     """
     setting = watch(recipe)
     prepared: dict[str, Prepared] = {}
     waiting: dict[Hashable, list[Seat]] = {}  # by what they have in common that run side by side
     for seed in _unfinished(recipe, skip):
         problem = build_problem(recipe, seed, data_dir)
+        meet(seed, problem.clients)
         # Build them all first: a mistake in the last one must not cost the work of the others.
         cells = [_build_cell(recipe, table, problem, seed, engine) for table in recipe.algorithms]
         for label, table, (algorithm, cell) in zip(recipe.labels, recipe.algorithms, cells, strict=True):

@@ -1,57 +1,114 @@
-"""How each of a few clients fares over time, as received and adapted: MEMRL's reward per task."""
-
-from typing import Any
+"""How clients fare: the spread over all of them, after more and more steps, and each of a few over time."""
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from idiolect.building import headline_column
-from idiolect.recipes import Recipe
-from idiolect.report.peer_pictures import Cells, Pictures
-from idiolect.report.style import labelled, style
+from idiolect.report.evidence import Cells, Evidence
+from idiolect.report.page import Picture
+from idiolect.report.style import MUTED, labelled, style
 
 FEW = 6  # with more clients than this a picture for each would say less than the spread over them
+_DOTS = 3000
+_CLEAR = "rgba(0,0,0,0)"  # so that the box hides no dot
+_SPREAD = (
+    "Every dot is a participating client at the end of the run, personalized, all seeds; the box spans the middle half "
+    "and the line in it is the median. A long tail on the bad side is what a mean hides."
+)
+_STEPS = (
+    "The last model after more and more personal steps; mean over participating clients and seeds. A line that turns "
+    "back is a client's small adaptation part being learned by heart."
+)
 _EACH = (
-    "Every panel is a client; solid: its personalized model, dotted: the model as received; mean over seeds. "
-    "The grey line is what the problem knows to compare with, where the recipe asks for it."
+    "Every panel is a client; solid: its personalized model, dotted: the model as received; mean over seeds. The gap "
+    "between them is what personalization gives. The level line is what the problem knows to compare with, where the "
+    "recipe asks for it."
 )
 
 
-def client_pictures(recipe: Recipe, cells: Cells, references: list[dict[str, Any]]) -> Pictures:
+def spread_pictures(evidence: Evidence) -> list[Picture]:
+    """The scores of all clients, and what more steps make of them if there are enough to make a curve."""
+    return [_spread(evidence), *_over_steps(evidence)]
+
+
+def each_client(evidence: Evidence) -> list[Picture]:
     """A panel for each participating client, if there are only a few."""
-    clients = [c["client"] for c in cells[0]["clients"] if c["group"] == "participating"]
+    clients = sorted({c["client"] for cell in evidence.cells for c in cell["clients"] if c["group"] == "participating"})
     if len(clients) > FEW:
         return []
-    metric = cells[0]["metric"]
+    metric, wide = evidence.metric, min(3, len(clients))
     titles = [f"client {client}" for client in clients]
-    figure = make_subplots(cols=len(clients), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.02)
-    for number, label in enumerate(recipe.labels):
-        mine = [cell for cell in cells if cell["label"] == label and not cell["ended"]]
-        for place, client in enumerate(clients if mine else [], start=1):
-            _add_curves(figure, recipe, mine, client, number, place)
-    for place, client in enumerate(clients, start=1):
-        known = [record["scores"][metric][str(client)] for record in references]
+    rows = -(-len(clients) // wide)
+    spacing = {"horizontal_spacing": 0.03, "vertical_spacing": 0.16 / rows}
+    figure = make_subplots(rows=rows, cols=wide, shared_xaxes=True, shared_yaxes=True, subplot_titles=titles, **spacing)
+    for number, label in enumerate(evidence.labels):
+        mine = evidence.of(label, ended=False)
+        for place, client in enumerate(clients if mine else []):
+            _add_curves(figure, mine, client, number, place, wide)
+    for place, client in enumerate(clients):
+        known = [r["scores"][metric][str(client)] for r in evidence.references if str(client) in r["scores"][metric]]
         if known:
-            figure.add_hline(float(np.mean(known)), line={"color": "#888"}, col=place)
-    labelled(figure, f"{metric.capitalize()} of each client over virtual time", "", metric)
-    figure.update_xaxes(title="virtual time")
-    return [(figure, _EACH)]
+            where = {"row": place // wide + 1, "col": place % wide + 1}
+            figure.add_hline(float(np.mean(known)), line={"color": MUTED, "width": 1}, **where)
+    labelled(figure, f"{metric.capitalize()} of each client over {evidence.time}", "", metric)
+    figure.update_xaxes(title=evidence.time, row=rows, col=(wide + 1) // 2).update_layout(height=180 + 230 * rows)
+    return [Picture(figure, _EACH)]
 
 
-def _add_curves(figure: go.Figure, recipe: Recipe, cells: Cells, client: int, number: int, place: int) -> None:
+def _add_curves(figure: go.Figure, cells: Cells, client: int, number: int, place: int, wide: int) -> None:
     times = [point["time"] for point in cells[0]["points"]]
     label, colour = cells[0]["label"], style(number)["color"]
-    for column, dash in ((headline_column(recipe), "solid"), (str(recipe.evaluation.steps[0]), "dot")):
-        curves = [[point["clients"][str(client)][column] for point in cell["points"]] for cell in cells]
+    for which, dash in (("after", "solid"), ("before", "dot")):
+        scores = [[p["clients"].get(str(client), {}).get(c[which], np.nan) for p in c["points"]] for c in cells]
         figure.add_scatter(
             x=times,
-            y=np.mean(curves, axis=0),
+            y=np.mean(scores, axis=0),
             name=label,
             legendgroup=label,
-            showlegend=place == 1 and dash == "solid",
+            showlegend=place == 0 and dash == "solid",
             mode="lines",
             line={"color": colour, "dash": dash},
-            row=1,
-            col=place,
+            row=place // wide + 1,
+            col=place % wide + 1,
         )
+
+
+def _spread(evidence: Evidence) -> Picture:
+    figure, metric = go.Figure(), evidence.metric
+    for number, label in enumerate(evidence.labels):
+        scores = sorted(
+            client["scores"][cell["after"]]
+            for cell in evidence.of(label, ended=False)
+            for client in cell["clients"]
+            if client["group"] == "participating"
+        )
+        most = _DOTS // len(evidence.labels)
+        if len(scores) > most:  # evenly by their rank, which leaves the box where it is
+            scores = [scores[k] for k in np.linspace(0, len(scores) - 1, most).round().astype(int)]
+        marker = {"size": 4, "color": style(number)["color"], "opacity": 0.6}
+        figure.add_box(
+            y=scores,
+            name=label,
+            boxpoints="all",
+            jitter=0.5,
+            pointpos=0,
+            marker=marker,
+            fillcolor=_CLEAR,
+            showlegend=False,
+        )
+    return Picture(labelled(figure, f"{metric.capitalize()} of every client", "", metric), _SPREAD)
+
+
+def _over_steps(evidence: Evidence) -> list[Picture]:
+    budgets = [tuple(run.recipe.evaluation.steps) for run in evidence.runs]
+    if len(set(budgets)) > 1 or len(budgets[0]) < 3:
+        return []
+    steps, figure = list(budgets[0]), go.Figure()
+    for number, label in enumerate(evidence.labels):
+        ends = [cell["points"][-1]["participating"] for cell in evidence.of(label, ended=False)]
+        if ends:
+            middle = [float(np.mean([end[str(k)]["mean"] for end in ends])) for k in steps]
+            figure.add_scatter(x=steps, y=middle, name=label, line=style(number), mode="lines+markers")
+    metric = evidence.metric
+    title = f"{metric.capitalize()} after adaptation"
+    return [Picture(labelled(figure, title, "gradient steps on the adaptation part", metric), _STEPS)]

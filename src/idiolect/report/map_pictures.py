@@ -6,22 +6,23 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from idiolect.recipes import Recipe
-from idiolect.report.level_pictures import choose_algorithm
-from idiolect.report.peer_pictures import Cells, Pictures
-from idiolect.report.style import labelled, style
+from idiolect.report.choices import one_at_a_time
+from idiolect.report.evidence import Evidence
+from idiolect.report.page import Picture
+from idiolect.report.style import GREY, INK, ORANGE, labelled, style
 
 _MAP = (
     "Episodes of the first seed on a map: triangles are starts, the star is the client's goal, which its policy does "
-    "not see. Above, before training; below, at the end. Grey: the policy as received; coloured: adapted to the client."
+    "not see. Above, before training; below, at the end. Grey: the policy as received, which cannot "
+    "know where to go; coloured: adapted to the client, whose ways should end at its star."
 )
 _ASIDE = 0.06  # how far paths that share a way are drawn from each other, as a share of the map
 
 
-def map_pictures(recipe: Recipe, cells: Cells) -> Pictures:
+def map_pictures(evidence: Evidence) -> list[Picture]:
     """A map per client and moment, for one algorithm at a time; none if the problem has no scenes."""
-    shown = {cell["label"]: cell for cell in reversed(cells) if cell["scenes"] and not cell["ended"]}
-    shown = {label: shown[label] for label in recipe.labels if label in shown}
+    shown = {cell["label"]: cell for cell in reversed(evidence.cells) if cell["scenes"] and not cell["ended"]}
+    shown = {label: shown[label] for label in evidence.labels if label in shown}
     if not shown:
         return []
     scenes = next(iter(shown.values()))["scenes"]
@@ -36,33 +37,32 @@ def map_pictures(recipe: Recipe, cells: Cells) -> Pictures:
                 traces = _map(moment["received"][client], moment["adapted"][client], column - 1)
                 figure.add_traces(traces, rows=row, cols=column)
                 owners += [label] * len(traces)
-    choose_algorithm(figure, owners)
-    figure.update_xaxes(showticklabels=False, zeroline=False)
-    figure.update_yaxes(showticklabels=False, zeroline=False, scaleanchor="x", matches="y")
-    labelled(figure, "Where policies go", "", "").update_layout(height=760, showlegend=False, margin_t=90)
-    figure.update_layout(updatemenus=[{**figure.layout.updatemenus[0].to_plotly_json(), "y": 1.06}])
-    return [(figure, _MAP)]
+    figure.update_xaxes(showticklabels=False, zeroline=False, matches="x")
+    figure.update_yaxes(showticklabels=False, zeroline=False, matches="y")
+    figure.update_layout(xaxis_matches=None, yaxis={"matches": None, "scaleanchor": "x"})
+    labelled(figure, "Where policies go", "", "").update_layout(height=680, showlegend=False, margin_t=40)
+    return [Picture(figure, _MAP, one_at_a_time(figure, owners))]
 
 
 def _map(received: dict[str, Any], adapted: dict[str, Any], number: int) -> list[go.Scatter]:
     """The episodes of one client at one moment."""
     goal = adapted["goal"]
     begins = np.array([path[0] for path in adapted["paths"]])
-    star = {"symbol": "star", "size": 16, "color": "#E69F00", "line": {"color": "#333", "width": 1}}
-    triangles = {"symbol": "triangle-up", "size": 8, "color": "#000000"}
+    star = {"symbol": "star", "size": 16, "color": ORANGE, "line": {"color": INK, "width": 1}}
+    triangles = {"symbol": "triangle-up", "size": 8, "color": INK}
     return [
-        _paths(received["paths"], "#bbbbbb", "as received"),
-        _paths(adapted["paths"], style(number)["color"], "adapted"),
+        _paths(received["paths"], GREY, "as received", 0.35),
+        _paths(adapted["paths"], style(number)["color"], "adapted", 0.9),
         go.Scatter(x=begins[:, 0], y=begins[:, 1], mode="markers", marker=triangles, name="start"),
         go.Scatter(x=[goal[0]], y=[goal[1]], mode="markers", marker=star, name="goal"),
     ]
 
 
-def _paths(paths: list[list[list[float]]], colour: str, name: str) -> go.Scatter:
+def _paths(paths: list[list[list[float]]], colour: str, name: str, opacity: float) -> go.Scatter:
     """All paths as one broken line, each a little aside so that none hides another."""
     places = np.array(paths, float)
     reach = np.ptp(places.reshape(-1, 2), axis=0).max() or 1.0
     aside = np.linspace(-_ASIDE, _ASIDE, len(places))[:, None, None] * reach
     broken = np.concatenate([places + aside, np.full((len(places), 1, 2), np.nan)], axis=1).reshape(-1, 2)
     line = {"color": colour, "width": 1.5}
-    return go.Scatter(x=broken[:, 0], y=broken[:, 1], mode="lines", line=line, opacity=0.8, name=name)
+    return go.Scatter(x=broken[:, 0], y=broken[:, 1], mode="lines", line=line, opacity=opacity, name=name)

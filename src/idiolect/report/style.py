@@ -1,16 +1,45 @@
-"""How pictures look: colours, dashes, margins."""
+"""How pictures look: colours, dashes, margins.
+
+Colours are names of `page.css`, which says what they are in the light, in the dark and in print. They are Okabe and
+Ito's, which colour-blind readers can tell apart; their black is a grey that can be seen on both grounds.
+"""
 
 import math
+from typing import Any
 
 import plotly.graph_objects as go
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; then the same again with other dashes.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
-_DASHES = ("solid", "dash", "dot")
+INK, MUTED, GRID, CARD = "var(--ink)", "var(--muted)", "var(--grid)", "var(--card)"
+BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, GREY, BROWN = (f"var(--colour-{number})" for number in range(1, 9))
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, GREY, BROWN)
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+_AXIS = {
+    "gridcolor": GRID,
+    "zerolinecolor": GRID,
+    "linecolor": MUTED,
+    "tickcolor": MUTED,
+    "automargin": True,
+    "title": {"standoff": 8},
+}
+TEMPLATE: dict[str, Any] = {
+    "layout": {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
+        "colorway": list(_COLOURS),
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "margin": {"l": 50, "r": 15, "t": 25, "b": 45},
+        "legend": {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+        "hoverlabel": {"bgcolor": CARD, "bordercolor": MUTED, "font": {"color": INK}},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": MUTED, "activecolor": INK},
+    }
+}
 
 
 def style(number: int) -> dict[str, str]:
-    """The line of the algorithm with this number."""
+    """The line of the algorithm with this number: colours first, then the same again with other dashes."""
     return {"color": _COLOURS[number % len(_COLOURS)], "dash": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
 
 
@@ -22,13 +51,5 @@ def log_scale(figure: go.Figure, tame: list[float]) -> None:
 
 
 def labelled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
-    """The figure with its title and axes, laid out like all others."""
-    return figure.update_layout(
-        title=title,
-        xaxis_title=x,
-        yaxis_title=y,
-        template="plotly_white",
-        height=430,
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
-    )
+    """The figure with its title and axes; the page's template does the rest."""
+    return figure.update_layout(title=title, xaxis_title=x, yaxis_title=y)

@@ -75,7 +75,9 @@ def objective_of(program: Program, knob: Any) -> Objective:
     if program.option == "plain":
         return plain()
     if program.option == "maml":
-        return maml(step_size=knob)
+        family = maml(steps=1).family
+        assert family is not None
+        return family.member({"steps": jnp.int32(1), "sizes": jnp.atleast_1d(knob)})
     lambda_ = program.lambda_
     rate = program.inner_step_size / lambda_
     return moreau(lambda_=lambda_, accuracy=knob, iterations=200, inner_step_size=rate)

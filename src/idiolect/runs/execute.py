@@ -12,10 +12,10 @@ from idiolect.experiment import Progress, run_cells
 from idiolect.places import Place, opened
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.references import reference_record
-from idiolect.report.pictures import write_pictures
 from idiolect.runs.checkpoints import Pace, checkpoints
 from idiolect.runs.folder import RunFolder, check_clock
 from idiolect.runs.summary import summarize
+from idiolect.runs.traits import write_traits
 
 
 def run_recipe(
@@ -30,7 +30,7 @@ def run_recipe(
     notice: Callable[[str], None] = lambda sentence: None,
     place: Place = Place(),
 ) -> dict[str, Any]:
-    """Run what is missing in `out`, write its tables and pictures, and return the summary.
+    """Run what is missing in `out`, write its tables and its report, and return the summary.
 
     The run is saved at the given pace, and when `stop` says so, which then raises `Interrupted`. What clients keep goes
     to disk beyond so many bytes of `memory`. `notice` hears what a user may want to know. Clients work at the `place`.
@@ -45,17 +45,26 @@ def run_recipe(
         with folder.locked(), Workers() as workers:
             _add_references(folder, recipe, data_dir)
             for outcome in run_cells(
-                recipe, workers, data_dir=data_dir, skip=folder.has, progress=progress, keepers=keepers, engine=engine
+                recipe,
+                workers,
+                data_dir=data_dir,
+                skip=folder.has,
+                progress=progress,
+                keepers=keepers,
+                engine=engine,
+                meet=partial(write_traits, folder.path),
             ):
                 folder.add(outcome)
             return _summed_up(folder, recipe, {"clock": place.clock, "advice": advice})
 
 
 def _summed_up(folder: RunFolder, recipe: Recipe, known: dict[str, Any]) -> dict[str, Any]:
+    from idiolect.report.writing import PAGE, write_report  # which reads what is written here, and needs plotly
+
     cells, references = folder.cells(recipe), folder.references(recipe)
     summary = {**summarize(recipe, cells, references), **known}
     folder.write_tables(cells, summary)
-    write_pictures(folder, recipe, cells, references)
+    write_report([folder.path], folder.path / PAGE)
     return summary
 
 

@@ -1,8 +1,8 @@
 """A run's folder on disk: written file by file, each of them atomically, and resumable cell by cell.
 
 A *cell* is one algorithm on one seed. Its results lie in `cells/` as soon as it is finished; everything else
-(`metrics.jsonl`, `clients.csv`, `summary.json`, the pictures) is made from those, so a run that was interrupted goes on
-with the cells it still lacks, each from its last checkpoint (`idiolect.runs.checkpoints`).
+(`metrics.jsonl`, `clients.csv`, `summary.json`, `report.html`) is made from those, so a run that was interrupted goes
+on with the cells it still lacks, each from its last checkpoint (`idiolect.runs.checkpoints`).
 """
 
 import csv
@@ -104,9 +104,12 @@ class RunFolder:
         return [self._read(self._cell(label, seed)) for label, seed in pairs]
 
     def _read(self, path: Path) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        try:
+            record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as reason:
+            raise UserMistake(f"{path} cannot be read: {reason}") from None
         if record.get("format") != FORMAT:
-            raise UserMistake(f"{path} was written by another version of idiolect; name a new folder")
+            raise UserMistake(f"{path} was written by another version of idiolect; run its recipe in a new folder")
         return record
 
     def has_reference(self, name: str, seed: int) -> bool:

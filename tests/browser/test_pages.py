@@ -1,0 +1,148 @@
+"""Pages in a real browser: no errors, every figure drawn, and what a reader does with them works."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from idiolect.report.page import Picture, Section, page
+from tests.browser.conftest import FAMILIES
+
+pytestmark = pytest.mark.slow
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+DESK = {"viewport": {"width": 1200, "height": 900}}
+TRACES = ".scatterlayer .trace, .barlayer .trace, .boxlayer .trace"
+DRAWN = f"""plots => plots.map(plot => [
+    plot.dataset.drawn, plot.querySelectorAll('{TRACES}').length, plot.querySelector('.main-svg')?.clientHeight
+])"""
+
+
+@contextmanager
+def opened(browser: Any, path: Path, **context: Any) -> Iterator[Any]:
+    """The page in a window of its own; at the end, nothing went wrong in it, and nothing was asked of a network."""
+    window = browser.new_context(**{**DESK, **context})
+    window.set_default_timeout(120_000)  # of a busy machine, too; no test is about time
+    tab = window.new_page()
+    wrong: list[str] = []
+    tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url))
+    try:
+        tab.goto(path.as_uri())
+        tab.query_selector(".plot").scroll_into_view_if_needed()  # on a phone, tables come first
+        tab.wait_for_selector(".plot[data-drawn]")
+        yield tab
+        assert [line for line in wrong if not line.startswith(("blob:", "data:"))] == []
+    finally:
+        window.close()
+
+
+def draw_all(tab: Any) -> None:
+    for plot in tab.query_selector_all(".plot"):
+        plot.scroll_into_view_if_needed()
+    tab.wait_for_function("() => document.querySelectorAll('.plot:not([data-drawn])').length === 0")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_figure_is_drawn_on_a_desk_and_on_a_phone(chromium, pages, family, record_property):
+    for context in (DESK, PHONE):
+        with opened(chromium, pages[family], **context) as tab:
+            seconds = tab.evaluate("performance.now()") / 1000
+            record_property("seconds to the first figure", seconds)
+            print(f"{family}, {context['viewport']['width']} wide: first figure after {seconds:.2f} s")
+            draw_all(tab)
+            figures = tab.eval_on_selector_all(".plot", DRAWN)
+            assert len(figures) >= 5
+            assert all(int(traces) > 0 and shown > 0 and height > 100 for traces, shown, height in figures)
+            wide, inside = tab.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
+            assert wide <= inside
+            captions = tab.eval_on_selector_all("figcaption", "all => all.map(one => one.textContent.length)")
+            assert len(captions) == len(figures)
+            assert min(captions) > 40
+
+
+def first_range(tab: Any) -> list[float]:
+    return tab.evaluate("document.querySelector('.plot').layout.xaxis.range.slice()")
+
+
+def test_a_drag_zooms_and_two_clicks_go_back(chromium, pages):
+    with opened(chromium, pages["demo"]) as tab:
+        tab.eval_on_selector(".plot", "plot => plot.scrollIntoView({block: 'center', behavior: 'instant'})")
+        box = tab.query_selector(".plot .nsewdrag").bounding_box()
+        before = first_range(tab)
+        middle = box["y"] + box["height"] / 2
+        tab.mouse.move(box["x"] + 0.3 * box["width"], middle)
+        tab.mouse.down()
+        tab.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
+        tab.mouse.up()
+        tab.wait_for_function("old => document.querySelector('.plot').layout.xaxis.range[1] < old", arg=before[1])
+        zoomed = first_range(tab)
+        span = before[1] - before[0]
+        assert zoomed == pytest.approx([before[0] + 0.3 * span, before[0] + 0.6 * span], abs=0.02 * span)
+        tab.mouse.dblclick(box["x"] + box["width"] / 2, middle)
+        tab.wait_for_function("old => document.querySelector('.plot').layout.xaxis.range[1] >= old", arg=before[1])
+        assert first_range(tab) == pytest.approx(before)
+
+
+def test_a_click_in_the_legend_hides_a_curve_and_its_band(chromium, pages):
+    with opened(chromium, pages["demo"]) as tab:
+        tab.eval_on_selector(".plot", "plot => plot.scrollIntoView({block: 'center', behavior: 'instant'})")
+        tab.locator(".plot").first.locator(".legendtoggle").first.click()
+        hidden = "document.querySelector('.plot').data.filter(trace => trace.visible === 'legendonly').length"
+        tab.wait_for_function(f"() => {hidden} === 2")
+        names = tab.evaluate(
+            "document.querySelector('.plot').data.filter(t => t.visible === 'legendonly').map(t => t.legendgroup)"
+        )
+        assert names == ["fedavg", "fedavg"]
+
+
+def test_the_switch_goes_from_time_to_updates_to_seconds(chromium, pages):
+    with opened(chromium, pages["demo"]) as tab:
+        ends = {}
+        for name in ("updates", "seconds of work", "virtual time"):
+            tab.locator("figure").first.locator(".switch label", has_text=name).click()
+            tab.wait_for_function(f"() => document.querySelector('.plot').layout.xaxis.title.text === '{name}'")
+            ends[name] = tab.evaluate("document.querySelector('.plot').data.map(trace => Math.max(...trace.x))")
+        assert ends["virtual time"] == [30] * 6
+        assert ends["updates"] != ends["virtual time"] != ends["seconds of work"]
+
+
+def test_the_dark_changes_the_page_and_its_figures_and_keeps_the_view(chromium, pages):
+    ink = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
+    line = "getComputedStyle([...document.querySelectorAll('.plot .js-line')].at(-1)).stroke"
+    with opened(chromium, pages["demo"], color_scheme="light") as tab:
+        tab.locator("figure").first.locator(".switch label", has_text="updates").click()
+        light = [tab.evaluate(what) for what in ("getComputedStyle(document.body).backgroundColor", ink, line)]
+        tab.emulate_media(color_scheme="dark")
+        tab.wait_for_function(f"() => {ink} !== '{light[1]}'")
+        dark = [tab.evaluate(what) for what in ("getComputedStyle(document.body).backgroundColor", ink, line)]
+        assert all(before != after for before, after in zip(light, dark, strict=True))
+        assert tab.evaluate("document.querySelector('.plot').layout.xaxis.title.text") == "updates"
+
+
+def test_paper_gets_every_figure_in_the_light_and_the_screen_its_own_again(chromium, pages):
+    with opened(chromium, pages["demo"], color_scheme="dark") as tab:
+        ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        tab.evaluate("addEventListener('afterprint', () => { window.printed = true; })")
+        document = tab.pdf()
+        assert document.startswith(b"%PDF")
+        tab.wait_for_function("() => window.printed")
+        assert tab.evaluate("document.querySelectorAll('.plot:not([data-drawn])').length") == 0
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+        tab.emulate_media(media="print")
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+def test_names_that_are_scripts_do_not_run(chromium, tmp_path):
+    evil = "<img src=x onerror='window.pwned=1'></script><script>window.pwned=1</script>"
+    figure = go.Figure(go.Scatter(y=[1, 2], name=evil, showlegend=True, hovertext=evil)).update_layout(title=evil)
+    path = tmp_path / "evil.html"
+    path.write_text(page(evil, [Section(evil, pictures=[Picture(figure, evil)])]))
+    with opened(chromium, path) as tab:
+        draw_all(tab)
+        assert tab.evaluate("window.pwned") is None
