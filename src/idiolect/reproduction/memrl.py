@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from idiolect.report.evidence import gather
 from idiolect.report.map_pictures import map_pictures
 from idiolect.report.page import Picture
 from idiolect.report.style import labelled, style
@@ -93,9 +94,8 @@ def memrl_claims(ran: Ran) -> list[Claim]:
 
 def _perform(errand: Errand) -> Findings:
     ran = carry_out(RUN, errand)
-    mine = ran.recipe.model_copy(update={"algorithms": ran.recipe.algorithms[:1]})
-    assert mine.labels == ["memrl"]
-    maps = [Picture(*picture) for picture in map_pictures(mine, ran.cells)]
+    evidence = gather([ran.folder])
+    maps = map_pictures(evidence._replace(labels=["memrl"], cells=evidence.of("memrl")))
     rows = [[label, *(_told(shares(ran, label, column)) for column in ("0", "own"))] for label in ran.labels]
     table = Table(
         "Share of the best possible reward: mean, and worst task and seed", ["", "as received", "adapted"], rows
