@@ -1,1 +1,1 @@
-"""The commands of `idiolect`, a module each."""
+"""The commands of `idiolect`. A module imports what its command needs when it is called: the others start fast."""

@@ -4,25 +4,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from idiolect.commands.arguments import ask_for_data, ask_for_recipe, seed_settings
+
 
 def add(commands: Any) -> None:
-    """Teach the command line `inspect`."""
+    """Teach the command line `inspect`, which shows the first of the seeds."""
     inspect = commands.add_parser(
         "inspect", help="show a problem before training: who holds what, and what it will take"
     )
     inspect.set_defaults(command=_inspect)
     inspect.add_argument("recipe", nargs="?", default="demo", help="a TOML file or a built-in name; default: demo")
-    inspect.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
-    seeds = inspect.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", metavar="N", help="one seed instead of the recipe's, of which the first is shown")
-    seeds.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
-    inspect.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    ask_for_recipe(inspect)
+    ask_for_data(inspect)
     inspect.add_argument("--out", type=Path, metavar="FILE", help="the page; default: <recipe>-inspect.html, here")
 
 
 def _inspect(options: argparse.Namespace) -> int:
     from idiolect.building import build_problem, check
-    from idiolect.cli import seed_settings
     from idiolect.heterogeneity.inspection import inspect_problem
     from idiolect.recipes import load_recipe
     from idiolect.report.inspection import print_inspection

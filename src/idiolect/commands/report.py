@@ -6,7 +6,7 @@ from typing import Any
 
 
 def add(commands: Any) -> None:
-    """Add the command to those of the parser."""
+    """Teach the command line `report`."""
     report = commands.add_parser("report", help="write one HTML page of a run, or of several side by side")
     report.set_defaults(command=_report)
     report.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")

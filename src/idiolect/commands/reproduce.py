@@ -2,12 +2,12 @@
 
 import argparse
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from idiolect.commands.arguments import ask_for_data, say
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _DOCS_PAGE = Path("docs/reproduction.md")
 
 
 def add(commands: Any) -> None:
-    """Let the command line know of it."""
+    """Teach the command line `reproduce`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "reproduce", help="run a figure or table of a paper again, and decide its claims; without a name, list them"
     )
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("reproductions"), metavar="DIR", help="what is finished there is not run again"
     )
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where data sets lie")
+    ask_for_data(parser)
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"with --all; default: {_DOCS_PAGE} at the desk, else in --out"
     )
@@ -71,7 +71,7 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
     from idiolect.runs.stopping import stopping_gently
 
     records, code = {}, 0
-    with stopping_gently(_say) as stopping:
+    with stopping_gently(say) as stopping:
         try:
             for exhibit in exhibits:
                 with _progress_bar() as progress:
@@ -81,14 +81,14 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
                     except (UserMistake, Diverged, Refused) as problem:
                         if not options.all:
                             raise
-                        _say(f"{exhibit.name}: {problem}")
+                        say(f"{exhibit.name}: {problem}")
                         code = 2
                         continue
                 _tell(exhibit, errand, records[exhibit.name])
                 if stopping.asked():
                     raise Interrupted
         except (Interrupted, KeyboardInterrupt):
-            _say(f"stopped; what is done is kept; go on with: {_again(options)}")
+            say(f"stopped; what is done is kept; go on with: {_again(options)}")
             return stopping.code
     if options.all:
         _write_page(exhibits, records, options)
@@ -157,7 +157,3 @@ def _progress_bar() -> Iterator[Callable[[str, float], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda what, share: bar.update(task, completed=share, description=what)
-
-
-def _say(sentence: str) -> None:
-    print(f"idiolect: {sentence}", file=sys.stderr)
