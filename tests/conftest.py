@@ -1,12 +1,19 @@
-"""What tests share. They leave the user's cache of compiled programs alone, and none of them watches the clock."""
+"""What tests share: compiled programs, threads, and no deadline.
+
+The user's cache of compiled programs is left alone. There is one for the time of the tests, which the workers find where
+the process that starts them has put it.
+"""
 
 import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # before anything imports jax, which reads it then
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # before anything imports jax, which reads it then
+    compiled = tempfile.TemporaryDirectory(prefix="idiolect-compiled-")  # it is gone when this process is
+    os.environ |= {"JAX_COMPILATION_CACHE_DIR": compiled.name, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.03"}
 
 from idiolect.engines import Workers
 from tests.compiling import in_a_hurry
