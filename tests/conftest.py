@@ -1,6 +1,6 @@
 """What tests share: compiled programs, threads, and no deadline.
 
-The user's cache of compiled programs is left alone. There is one for the time of the tests, which the workers find where
+The user's cache of compiled programs is left alone. There is one for the time of the tests, which workers find where
 the process that starts them has put it.
 """
 
