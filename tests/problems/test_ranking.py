@@ -169,6 +169,7 @@ def test_clients_are_users_and_rows_are_queries():
     assert small(metric="top1").metric.name == "top-1 accuracy"
 
 
+@pytest.mark.slow
 def test_personalized_asynchronous_learning_improves_the_ranking():
     outcome = idiolect.learn(
         small(queries=(40, 40), personal=0.5, noise=0.05),

@@ -140,6 +140,7 @@ def loss(params: Any) -> jax.Array:
     return optax.losses.softmax_cross_entropy_with_integer_labels(logits, jnp.arange(len(IMAGES))).mean()
 
 
+@pytest.mark.slow
 def test_in_training_the_statistics_have_no_gradient_and_no_curvature_and_all_else_has():
     """And Hessian-vector products, taken inside a loop, are those of a symmetric matrix."""
     params = filled(SMALL)
@@ -165,6 +166,7 @@ EVEN = jnp.full(len(IMAGES), 1 / len(IMAGES), jnp.float32)
 calibrate = jax.jit(SMALL.calibrate)
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_scores_each_image_alone_as_it_did_in_the_batch():
     params = filled(SMALL)
 

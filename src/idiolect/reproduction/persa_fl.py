@@ -116,7 +116,10 @@ _CAPTION = (
     "Accuracy on each client's test images after the same fine-tuning for every method, mean over clients; line and "
     "band: mean and standard deviation over seeds."
 )
-_ON_MNIST: dict[str, str] = {}
+_ON_MNIST = {
+    "persa_fl_maml": "It is ahead of FedAsync on each of the three seeds, by 0.006, 0.031 and 0.071, too few and too "
+    "uneven for the test, and of the five synchronous methods by 0.22 or more, p < 0.005 for each."
+}
 _ON_CIFAR: dict[str, str] = {}
 
 FIG_2B = Exhibit(
