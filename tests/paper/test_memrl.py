@@ -94,6 +94,7 @@ def learned(name, objective):
     return np.asarray(learn(a_small_world(), name, objective=objective, budget=budget, **options).params)
 
 
+@pytest.mark.slow
 def test_as_lambda_grows_memrl_becomes_multi_task_policy_gradient():
     """alpha lambda (theta - w) tends to alpha grad J(w), for the same alpha and on the same trajectories."""
     limit = learned("multi_task", {})
@@ -106,7 +107,7 @@ def test_as_lambda_grows_memrl_becomes_multi_task_policy_gradient():
     ("name", "objective", "step_size"),
     [
         ("persa_fl_me", {"lambda": 0.05, "iterations": 3, "inner_step_size": 3.0}, 2.0),
-        ("pars_push", {"step_size": 1.0}, 1.0),
+        pytest.param("pars_push", {"step_size": 1.0}, 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_policies_learn_without_rounds_and_without_a_server(name, objective, step_size):

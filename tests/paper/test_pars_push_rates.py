@@ -53,11 +53,13 @@ def of_ten_agents() -> np.ndarray:
     return squared_errors(10, TIMES).mean(axis=1)
 
 
+@pytest.mark.slow
 def test_the_error_falls_as_one_over_the_number_of_rounds(of_ten_agents):
     slope, _ = np.polyfit(np.log(TIMES), np.log(of_ten_agents), 1)
     assert slope == pytest.approx(-1, abs=0.15)
 
 
+@pytest.mark.slow
 def test_the_error_falls_as_the_number_of_agents_grows(of_ten_agents):
     halfway = len(TIMES) // 2
     of_forty = squared_errors(40, [TIMES[halfway]]).mean()

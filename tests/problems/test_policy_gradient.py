@@ -150,6 +150,7 @@ def test_sampled_estimates_agree_with_the_exact_answers_within_their_error(basel
         assert (np.abs(estimates.mean(0) - exact) < 4 * error + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_the_error_shrinks_like_one_over_the_root_of_the_batch():
     sizes, answers = (4, 32, 256), exact_answers()
     for which in range(3):

@@ -185,7 +185,7 @@ def test_personalized_asynchronous_learning_improves_the_ranking():
     assert after > before + 0.2
 
 
-@pytest.mark.parametrize(("model", "loss"), [("mlp_cnn", "bce"), ("mlp", "mse")])
+@pytest.mark.parametrize(("model", "loss"), [pytest.param("mlp_cnn", "bce", marks=pytest.mark.slow), ("mlp", "mse")])
 def test_every_model_learns_with_every_loss(model, loss):
     """The loss falls on what was trained on, and the ranking of other queries leaves chance behind."""
     problem = small(

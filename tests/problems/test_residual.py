@@ -125,6 +125,7 @@ def by_hand(params: Any, images: jax.Array) -> jax.Array:
     return x.mean((1, 2)) @ head["weight"] + head["bias"]
 
 
+@pytest.mark.slow
 def test_a_scored_model_is_the_network_of_the_paper():
     model = resnet((9, 8, 2), 5, depth=8, width=4)
     params, images = filled(model), normal(1, 3, 9, 8, 2)

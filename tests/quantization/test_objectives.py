@@ -73,7 +73,7 @@ def test_an_unseen_client_rounds_the_model_it_receives(problem):
     same(levels, np.quantile(np.asarray(end.params), [0.25, 0.75]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "small_net")) for k in CLIENTS])
 def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kind):
     oracle, params = CLIENTS[kind]()
     objective = quantized(levels=3, keep=["vectors"], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
