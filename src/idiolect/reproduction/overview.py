@@ -8,7 +8,8 @@ from idiolect.reproduction.report import duration
 
 _MACHINE = {
     "quick": "The quick scale only tries out that everything runs: its numbers say nothing about the papers.",
-    "desk": "Times are those of a machine with two CPU cores and no GPU, as each run wrote them down while it ran.",
+    "desk": "Times are those of a machine with two CPU cores and no GPU, as each run wrote them down while it ran, "
+    "beside whatever else the machine did.",
     "paper": "The paper's own sizes, for a bigger machine.",
 }
 _HOW = """\
