@@ -21,7 +21,7 @@ _METHODS = (
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
     """Two tables, over seeds and over clients, and what they can be trusted for."""
     console = console or Console()
-    console.width = max(console.width, 120)  # a wide table is better than a folded one
+    console.width = max(console.width, 140)  # a wide table is better than a folded one
     better = "higher is better" if comparison.higher_is_better else "lower is better"
     console.print(f"{comparison.metric} ({better}) of {comparison.what}", highlight=False, markup=False)
     console.print(_over_seeds(comparison))
@@ -67,8 +67,8 @@ def _over_clients(comparison: Comparison) -> Table:
 
 def _table(title: str, columns: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column("second")
-    table.add_column("minus first")
+    table.add_column("second", no_wrap=True)
+    table.add_column("minus first", no_wrap=True)
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     return table
