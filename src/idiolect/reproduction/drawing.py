@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.building import headline_column
-from idiolect.report.style import labelled, style
+from idiolect.report.style import INK, labelled, style
 from idiolect.reproduction.exhibit import Errand
 from idiolect.reproduction.trials import Ran
 
@@ -50,13 +50,8 @@ def bars(groups: Sequence[str], series: Bars, title: str, x: str, y: str) -> go.
                 "opacity": 0.45 if printed else 1.0,
                 "pattern": {"shape": "/" if printed else ""},
             },
-            error_y=None if printed else {"array": [_width(value) for value in values], "color": "#333"},
+            error_y=None if printed else {"array": [_width(value) for value in values], "color": INK},
         )
-    shown = [float(np.mean(value)) for values in series.values() for value in values if value is not None]
-    if shown and min(shown) > 0:
-        foot = max(0.0, min(shown) - 0.35 * (max(shown) - min(shown)) - 0.02)
-        figure.update_yaxes(range=[foot, None])
-        y += f" (the axis begins at {foot:.2g})" if foot else ""
     figure.update_layout(barmode="group")
     return labelled(figure, title, x, y)
 

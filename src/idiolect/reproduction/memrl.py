@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 from idiolect.report.evidence import gather
 from idiolect.report.map_pictures import map_pictures
 from idiolect.report.page import Picture
-from idiolect.report.style import labelled, style
+from idiolect.report.style import GREY, labelled, style
 from idiolect.reproduction.exhibit import Claim, Errand, Exhibit, Findings, Table
 from idiolect.reproduction.trials import Ran, Size, Trial, carry_out
 from idiolect.reproduction.verdicts import everywhere
@@ -119,7 +119,7 @@ def _rewards(ran: Ran) -> go.Figure:
             middle = np.mean([_rewards_of(cell, task, column) for cell in cells], axis=0)
             figure.add_scatter(x=times, y=middle, mode="lines", line=line, showlegend=False, row=1, col=place)
         best = [r["scores"]["reward"][task] for r in ran.references if r["name"] == "best"]
-        figure.add_hline(float(np.mean(best)), line={"color": "#888"}, col=place)
+        figure.add_hline(float(np.mean(best)), line={"color": GREY}, col=place)
     labelled(figure, "Reward of each task over iterations, mean over seeds", "", "reward")
     return figure.update_xaxes(title="iteration")
 

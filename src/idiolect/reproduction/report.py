@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from idiolect.report.page import Section, page
+from idiolect.report.writing import PAGE
 from idiolect.reproduction.exhibit import Findings, Table
 
-_RUN_PAGES = ("report.html", "pictures.html")
 _COLOURS = {"holds": "#009E73", "not shown": "#B37700", "fails": "#D55E00"}
-_CELL = 'style="padding:.3rem .7rem .3rem 0;vertical-align:top;border-bottom:1px solid #ddd;text-align:left"'
 
 
 def report_page(record: dict[str, Any], findings: Findings, folder: Path) -> str:
@@ -52,15 +51,14 @@ def _table(table: Table) -> str:
 
 
 def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<table style="border-collapse:collapse;font-size:.9rem"><tr>{top}</tr>{body}</table>'
+    top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="table words"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _runs(runs: Sequence[Path], folder: Path) -> str:
     items = []
     for run in runs:
-        pages = [name for name in _RUN_PAGES if (run / name).is_file()]
-        links = " ".join(f'<a href="{escape(os.path.relpath(run / name, folder))}">{name}</a>' for name in pages)
-        items.append(f"<li><code>{escape(run.name)}</code> {links}</li>")
+        link = escape(os.path.relpath(run / PAGE, folder))
+        items.append(f'<li><a href="{link}">{escape(run.name)}</a></li>')
     return f"<ul>{''.join(items)}</ul>"
