@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.report.page import Picture
-from idiolect.report.style import labelled, style
+from idiolect.report.style import INK, labelled, style
 from idiolect.reproduction.rate_claims import METHODS, bias_floor
 from idiolect.reproduction.rate_pieces import SMOOTHNESS, Result, bound_of, of_study
 from idiolect.reproduction.trajectories import Option
@@ -46,7 +46,7 @@ def _against_steps(results: Sequence[Result], option: Option) -> Picture:
         held = [(steps, bound) for steps, bound in bounds if bound is not None]
         late = f"tau = {chosen[0].piece.lanes[lane][0]}"
         if held:
-            _line(figure, f"bound, {late}", [at for at, _ in held], [bound.total for _, bound in held], dash, "#000000")
+            _line(figure, f"bound, {late}", [at for at, _ in held], [bound.total for _, bound in held], dash, INK)
         if lane != lanes[0]:
             continue
         for number, (term, label) in enumerate(_TERMS.items()):
@@ -107,7 +107,7 @@ def _inner_batches(results: Sequence[Result]) -> list[Picture]:
         sizes,
         [bias_floor(result, alphas[top])[0] for result in chosen],
         "solid",
-        "#000000",
+        INK,
     )
     _slope(by_size, "1/b", sizes, corner, lambda b: 1 / b)
     _slope(by_size, "1/b^2", sizes, corner, lambda b: 1 / b**2)
@@ -118,7 +118,7 @@ def _inner_batches(results: Sequence[Result]) -> list[Picture]:
         alphas,
         [bias_floor(chosen[0], alpha)[0] for alpha in alphas],
         "solid",
-        "#000000",
+        INK,
     )
     _slope(by_alpha, "alpha^2", backwards, corner, lambda alpha: alpha**2)
     _slope(by_alpha, "alpha^4", backwards, corner, lambda alpha: alpha**4)
@@ -142,7 +142,7 @@ def _accuracy(results: Sequence[Result]) -> Picture:
     _measured(figure, 0, "measured", nus, list(result.floor.T))
     bounds = [bound_of(result.piece, lane) for lane in range(len(nus))]
     held = [(nu, bound.personalization) for nu, bound in zip(nus, bounds, strict=True) if bound is not None]
-    _line(figure, "Theorem 3's last term", [nu for nu, _ in held], [height for _, height in held], "solid", "#000000")
+    _line(figure, "Theorem 3's last term", [nu for nu, _ in held], [height for _, height in held], "solid", INK)
     _slope(figure, "nu^2", nus[::-1], float(result.floor[:, -1].mean()), lambda nu: nu**2)
     return _finished(
         figure,
@@ -162,7 +162,7 @@ def _batches(results: Sequence[Result]) -> Picture:
     for number, lemma in enumerate(("printed", "repaired")):
         bounds = [bound_of(result.piece, 0, "repaired" if number else "printed") for result in chosen]
         heights = [bound.personalization for bound in bounds if bound is not None]
-        _line(figure, f"Theorem 3's last term, Lemma 6 {lemma}", sizes, heights, ("solid", "dash")[number], "#000000")
+        _line(figure, f"Theorem 3's last term, Lemma 6 {lemma}", sizes, heights, ("solid", "dash")[number], INK)
     corner = float(chosen[0].floor[:, 0].mean())
     _slope(figure, "1/b", sizes, corner, lambda b: 1 / b)
     _slope(figure, "1/b^2", sizes, corner, lambda b: 1 / b**2)
