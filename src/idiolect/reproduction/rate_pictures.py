@@ -61,7 +61,7 @@ def _against_steps(results: Sequence[Result], option: Option) -> Picture:
         "T (server steps; the step size goes with it)",
         "mean squared gradient norm",
         f"Batches of 1{_told(option, knob)}. Coloured: the mean over the server's first T models of the true squared "
-        "gradient norm, mean and standard error over seeds. Black: the theorem's bound, wherever T is large enough for "
+        "gradient norm, mean and standard error over seeds. Uncoloured: the theorem's bound, wherever T is large enough for "
         "it; grey: its terms at tau = 0. What is measured runs parallel to the bound, far below it.",
     )
 
@@ -171,7 +171,7 @@ def _batches(results: Sequence[Result]) -> Picture:
         "PersA-FL-ME: the floor against the batch size, inner problem solved",
         "b (batch size)",
         "squared norm of the mean gradient",
-        f"nu = {chosen[0].piece.lanes[0][1]:g}. The printed theorem leaves no room for a floor here (solid black), but "
+        f"nu = {chosen[0].piece.lanes[0][1]:g}. The printed theorem leaves no room for a floor here (solid line), but "
         "small batches have one: the minimiser found on a batch is a biased guess of the one on all samples.",
     )
 
