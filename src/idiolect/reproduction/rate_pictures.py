@@ -61,7 +61,7 @@ def _against_steps(results: Sequence[Result], option: Option) -> Picture:
         "T (server steps; the step size goes with it)",
         "mean squared gradient norm",
         f"Batches of 1{_told(option, knob)}. Coloured: the mean over the server's first T models of the true squared "
-        "gradient norm, mean and standard error over seeds. Uncoloured: the theorem's bound, wherever T is large enough for "
+        "gradient norm, mean and standard error over seeds. Above: the theorem's bound, wherever T is large enough for "
         "it; grey: its terms at tau = 0. What is measured runs parallel to the bound, far below it.",
     )
 
