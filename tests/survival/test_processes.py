@@ -110,24 +110,22 @@ def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing_even_else
     assert not list((moved / "checkpoints").iterdir())
 
 
-def kill_until_finished(place: Path, environment: dict[str, str], out: Path, rng: random.Random, at_least: int) -> None:
-    """Kill -9 at random moments after the start of work; then let it finish."""
-    kills, command = 0, ("run", place / "recipe.toml", "--out", out)
-    while kills < at_least:
+def kill_until_finished(place: Path, environment: dict[str, str], out: Path, rng: random.Random, kills: int) -> None:
+    """Kill -9 as soon as work is under way, then at random moments (some before it begins); then let it finish."""
+    command = ("run", place / "recipe.toml", "--out", out)
+    for kill in range(kills):
         with started(environment, *command) as process:
-            under_way(out, process) if kills % 3 else time.sleep(rng.uniform(0, 3))  # some die before they begin
-            time.sleep(rng.uniform(0, 1.5))
-            if process.poll() is not None:
-                break
-            process.kill()
-            kills += 1
-        command = ("resume", out) if (out / "recipe.toml").is_file() else command
+            if kill == 0:
+                under_way(out, process)
+            else:
+                time.sleep(rng.uniform(0, 4))
+            process.kill()  # of one that is over already, nothing
+        command = ("resume", out)
     finished(environment, *command)
-    assert kills, "the run was over before anything could be done to it"
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(whole, tmp_path, environment):
-    kill_until_finished(whole, environment, tmp_path / "run", random.Random(0), at_least=3)
+    kill_until_finished(whole, environment, tmp_path / "run", random.Random(0), kills=3)
     assert results(tmp_path / "run") == results(whole / "run")
 
 
@@ -137,7 +135,7 @@ def test_a_run_killed_again_and_again_goes_on_to_the_same_bytes(kind, tmp_path, 
     place = undisturbed(tmp_path, environment, kind)
     rng = random.Random(kind)
     for trial in range(3):
-        kill_until_finished(place, environment, tmp_path / f"run{trial}", rng, at_least=8)
+        kill_until_finished(place, environment, tmp_path / f"run{trial}", rng, kills=8)
         assert results(tmp_path / f"run{trial}") == results(place / "run")
 
 
@@ -145,11 +143,13 @@ def test_a_second_process_in_the_same_folder_is_refused_and_disturbs_nothing(who
     out = tmp_path / "run"
     with started(environment, "run", whole / "recipe.toml", "--out", out) as first:
         under_way(out, first)
+        first.send_signal(signal.SIGSTOP)  # so that it cannot be over before the second comes
         with started(environment, "resume", out) as second:
             _, errors = second.communicate()
             assert second.returncode == 2
             assert f"{out} is in use" in errors
             assert len(errors.splitlines()) == 1
+        first.send_signal(signal.SIGCONT)
         first.communicate()
         assert first.returncode == 0
     assert results(out) == results(whole / "run")
