@@ -110,6 +110,6 @@ def test_a_file_of_others_is_not_overwritten(elsewhere, capsys):
         assert needle in error
     assert Path("page.html").read_text() == "<html>my thesis</html>"
     assert main(["inspect", "demo", "--seed", "x"]) == 2
-    assert "seeds are 'x'" in capsys.readouterr().err
+    assert "--seed is 'x'" in capsys.readouterr().err
     assert main(["inspect", "nothing"]) == 2
     assert sorted(path.name for path in elsewhere.iterdir()) == ["page.html"]

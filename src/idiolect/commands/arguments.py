@@ -26,17 +26,16 @@ def seed_settings(options: argparse.Namespace) -> list[str]:
     text = options.seed if options.seed is not None else options.seeds
     if text is None:
         return []
-    parts = text.split(",") if options.seeds is not None else [text]
-    if not all(part.strip().isdecimal() for part in parts):
-        raise UserMistake(f"seeds are '{text}', but must be whole numbers separated by commas, such as 0,1,2")
-    return [f"seeds=[{','.join(part.strip() for part in parts)}]"]
+    if options.seed is not None and not text.strip().isdecimal():
+        raise UserMistake(f"--seed is '{text}', but must be a whole number, such as 0")
+    return [f"seeds={numbers('--seeds', text)}"]
 
 
 def numbers(what: str, text: str) -> list[int]:
-    """Whole numbers from a list such as 1,2,4."""
+    """Different whole numbers from a list such as 1,2,4."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise UserMistake(f"{what} is '{text}', but must be whole numbers separated by commas, such as 1,2,4")
+    if not all(part.isdecimal() for part in parts) or len(set(map(int, parts))) < len(parts):
+        raise UserMistake(f"{what} is '{text}', but must be different whole numbers separated by commas, such as 1,2,4")
     return [int(part) for part in parts]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from idiolect.commands.arguments import ask_for_data, say
+from idiolect.commands.arguments import ask_for_data, numbers, say
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -126,14 +126,7 @@ def _write_page(exhibits: "list[Exhibit]", records: dict[str, Any], options: arg
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
-        raise UserMistake(
-            f"--seeds is '{text}', but must be different whole numbers separated by commas, such as 0,1,2"
-        )
-    return tuple(map(int, parts))
+    return () if text is None else tuple(numbers("--seeds", text))
 
 
 def _again(options: argparse.Namespace) -> str:

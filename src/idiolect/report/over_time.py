@@ -51,7 +51,7 @@ def _scores(evidence: Evidence) -> Picture:
         if cells:
             shortest = min(len(cell["points"]) for cell in cells)  # a run may have ended before its time
             scores = [[p["participating"][cell["after"]]["mean"] for p in cell["points"][:shortest]] for cell in cells]
-            _add_curve(figure, label, place, np.array(scores))
+            with_band(figure, label, place, np.array(scores))
             for name in axes:
                 x = np.mean([_AXES[name](cell)[:shortest] for cell in cells], axis=0).tolist()
                 places[name] += [[*x, *x[::-1]], x]  # the band goes there and back
@@ -83,8 +83,8 @@ def _curve(cell: dict[str, Any]) -> list[float]:
     return [point["participating"][cell["after"]]["mean"] for point in cell["points"]]
 
 
-def _add_curve(figure: go.Figure, label: str, place: int, curves: np.ndarray) -> None:
-    """The mean of some seeds, and a band around it; where they are comes later."""
+def with_band(figure: go.Figure, label: str, place: int, curves: np.ndarray) -> None:
+    """Draw the mean of some seeds and, before it, a band that goes there and back; where they are comes later."""
     middle = curves.mean(0)
     width = curves.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(middle))
     low = np.maximum(middle - width, curves.min(0))  # a band below all curves would not show on a log scale

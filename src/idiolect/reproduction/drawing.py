@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.building import headline_column
+from idiolect.report.over_time import with_band
 from idiolect.report.style import INK, labelled, style
 from idiolect.reproduction.exhibit import Errand
 from idiolect.reproduction.trials import Ran
@@ -27,11 +28,8 @@ def curves(ran: Ran, title: str) -> go.Figure:
         shortest = min(len(cell["points"]) for cell in cells)  # a run may have ended before its time
         times = [point["time"] for point in cells[0]["points"][:shortest]]
         rows = [[p["participating"][column]["mean"] for p in cell["points"][:shortest]] for cell in cells]
-        middle, width = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1 if len(rows) > 1 else 0)
-        band = {"x": [*times, *times[::-1]], "y": [*(middle + width), *(middle - width)[::-1]]}
-        quiet = {"legendgroup": label, "showlegend": False, "hoverinfo": "skip"}
-        figure.add_scatter(**band, **quiet, fill="toself", opacity=0.15, line_width=0, fillcolor=style(number)["color"])
-        figure.add_scatter(x=times, y=middle, name=label, legendgroup=label, line=style(number), mode="lines")
+        with_band(figure, label, number, np.array(rows))
+        figure.data[-2].x, figure.data[-1].x = [*times, *times[::-1]], times
     return labelled(figure, title, "virtual time", ran.cells[0]["metric"])
 
 

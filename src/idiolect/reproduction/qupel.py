@@ -56,7 +56,7 @@ def table_1_claims(ran: Ran, findings: Mapping[str, str]) -> list[Claim]:
     order = _methods(ran)
     return [
         above(
-            f"{_ALONE[first][0].capitalize()} is above {_ALONE[second][0]}",
+            f"{_ALONE[first][0][0].upper()}{_ALONE[first][0][1:]} is above {_ALONE[second][0]}",
             ran.scores(first),
             ran.scores(second),
             ran.seeds,

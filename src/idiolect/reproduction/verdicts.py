@@ -100,8 +100,8 @@ def everywhere(
     flat = np.concatenate([np.asarray(case, float) for case in values.values()])
     so, mean = (flat >= least) & (flat <= most), float(flat.mean())
     verdict: Verdict = "holds" if so.all() else "not shown" if least <= mean <= most else "fails"
-    bounds = [f"at least {_number(least)}"] if math.isfinite(least) else []
-    bounds += [f"at most {_number(most)}"] if math.isfinite(most) else []
+    bounds = [f"at least {least:g}"] if math.isfinite(least) else []
+    bounds += [f"at most {most:g}"] if math.isfinite(most) else []
     return Claim(
         statement,
         paper,
@@ -157,6 +157,8 @@ def _margin(margin: float) -> str:
 
 
 def _number(value: float) -> str:
-    if value and not 1e-4 <= abs(value) < 1e4:
+    if value and not 1e-4 <= abs(value) < 1e6:
         return f"{value:.2e}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
     return f"{value:.4f}" if 0 < abs(value) < 1e-2 else f"{value:.3f}"

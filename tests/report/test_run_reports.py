@@ -1,0 +1,106 @@
+"""The report of a run, as the command line writes it: what it tells, and what it refuses."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from idiolect.cli import main
+
+TINY = """
+seeds = [0, 1]
+horizon = 20
+
+[problem]
+name = "quadratics"
+clients = 5
+dimension = 3
+samples = 8
+unseen = 0.2
+
+[training]
+local_steps = 2
+step_size = 0.1
+batch_size = 2
+
+[evaluation]
+points = 2
+
+[[algorithms]]
+name = "fedavg"
+
+[[algorithms]]
+name = "moreau+local"
+label = "mine"
+"""
+LABELS, SEEDS = ["fedavg", "mine"], [0, 1]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run, which the tests only read."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.toml").write_text(TINY)
+    assert main(["run", str(folder / "tiny.toml"), "--out", str(folder / "out")]) == 0
+    return folder / "out"
+
+
+def test_the_report_has_its_sections_names_every_algorithm_and_needs_no_network(finished):
+    page = (finished / "report.html").read_text()
+    for title in ("What ran", "In short", "Over time", "Who gains and who loses", "Without waiting", "What is behind"):
+        assert f"<h2>{title}</h2>" in page
+    for label in LABELS:
+        assert f'"{label}"' in page
+        assert f"<td>{label}</td>" in page
+    assert re.search(r"""(src|href)=["']?(https?:)?//""", page.partition("<script>")[0]) is None
+    assert page.count("<script>") == 2, "plotly and ours; figures are data"
+    assert "<title>tiny</title>" in page
+    assert "seeds = [" in page.partition("<details>")[2]
+
+
+def test_who_loses_is_told_as_the_cells_have_it(finished):
+    cells = [json.loads((finished / "cells" / f"fedavg-seed{seed}.json").read_text()) for seed in SEEDS]
+    losses = [
+        client["scores"]["1"] - client["scores"]["0"]
+        for cell in cells
+        for client in cell["clients"]
+        if client["group"] == "participating"
+    ]
+    hurt = [loss for loss in losses if loss > 0]
+    row = re.search(r"<tr><td>fedavg</td><td>8</td><td>(\d+) \(", (finished / "report.html").read_text())
+    assert row is not None
+    assert int(row[1]) == len(hurt)
+
+
+def test_runs_share_a_page_under_their_own_names(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(finished, tmp_path / "again")
+    assert main(["report", str(finished), str(tmp_path / "again")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "<td>out: fedavg</td>" in page
+    assert "<td>again: mine</td>" in page
+
+
+def test_what_cannot_be_reported_is_refused_in_a_sentence(finished, tmp_path, capsys):
+    shutil.copytree(finished, tmp_path / "empty")
+    for cell in (tmp_path / "empty" / "cells").iterdir():
+        cell.unlink()
+    shutil.copytree(finished, tmp_path / "damaged")
+    (tmp_path / "damaged" / "cells" / "mine-seed0.json").write_text("{")
+    shutil.copytree(finished, tmp_path / "other")
+    for path in (tmp_path / "other" / "cells").iterdir():
+        path.write_text(json.dumps({**json.loads(path.read_text()), "metric": "accuracy"}))
+    for runs, said in (
+        ([tmp_path], "is no run folder"),
+        ([tmp_path / "empty"], "has no finished cell to report"),
+        ([tmp_path / "damaged"], "mine-seed0.json cannot be read"),
+        ([finished, finished], "the same run folder twice"),
+        ([finished, tmp_path / "other"], "different metrics, loss (out: mine) and accuracy (other: mine)"),
+    ):
+        assert main(["report", *map(str, runs), "--out", str(tmp_path / "page.html")]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
