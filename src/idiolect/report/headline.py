@@ -9,8 +9,8 @@ Summaries = Sequence[tuple[str, dict[str, Any]]]  # what stands in front of the 
 class Rows(NamedTuple):
     """A table: names of its columns, and rows of text, the first entry of each a label."""
 
-    columns: list[str]
-    rows: list[list[str]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def headline(summaries: Summaries) -> Rows:

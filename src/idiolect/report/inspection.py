@@ -10,6 +10,7 @@ from idiolect.heterogeneity.distances import root_mean_square
 from idiolect.heterogeneity.diversity import Diversity
 from idiolect.heterogeneity.inspection import Inspection
 from idiolect.recipes import Recipe
+from idiolect.report.headline import Rows
 from idiolect.runs.estimate import Cost, Estimate
 
 
@@ -27,19 +28,29 @@ def _sizes(recipe: Recipe, found: Inspection) -> Table:
     unseen = len(found.sizes["train"]) - len(found.participating)
     title = f"{recipe.name}: {found.problem}, {len(found.participating)} clients that take part"
     table = Table(title=f"{title}, {unseen} unseen" if unseen else title, title_justify="left")
-    for name in ("samples", "fewest", "median", "most", "in all"):
+    columns, rows = size_rows(found)
+    for name in columns:
         table.add_column(name, justify="left" if name == "samples" else "right")
-    for name, sizes in size_rows(found):
-        table.add_row(name, *(f"{value:,.0f}" for value in (sizes.min(), np.median(sizes), sizes.max(), sizes.sum())))
-    if found.classes is not None:
-        held = (found.classes.counts > 0).sum(1)
-        table.add_row("classes held", str(held.min()), f"{np.median(held):g}", str(held.max()), "")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def size_rows(found: Inspection) -> list[tuple[str, np.ndarray]]:
-    """Every part with the sizes of all clients, and all parts together."""
-    return [*found.sizes.items(), ("together", np.sum(list(found.sizes.values()), axis=0))]
+def size_rows(found: Inspection) -> Rows:
+    """Of every part, and of all parts together, how much clients have; and how many classes they hold."""
+    rows = []
+    for name, sizes in (*found.sizes.items(), ("together", together(found))):
+        told = sizes.min(), np.median(sizes), sizes.max(), sizes.sum()
+        rows.append([name, *(f"{value:,.0f}" for value in told)])
+    if found.classes is not None:
+        held = (found.classes.counts > 0).sum(1)
+        rows.append(["classes held", str(held.min()), f"{np.median(held):g}", str(held.max()), ""])
+    return Rows(["samples", "fewest", "median", "most", "in all"], rows)
+
+
+def together(found: Inspection) -> np.ndarray:
+    """The samples of every client, all parts together."""
+    return np.sum(list(found.sizes.values()), axis=0)
 
 
 def _heterogeneity(found: Inspection) -> Table:

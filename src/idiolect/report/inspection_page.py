@@ -11,13 +11,16 @@ from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.heterogeneity.inspection import Inspection
 from idiolect.recipes import Recipe
-from idiolect.report.inspection import cost_columns, cost_lines, cost_row, heterogeneity_rows, size_rows
+from idiolect.report.headline import Rows
+from idiolect.report.inspection import cost_columns, cost_lines, cost_row, heterogeneity_rows, size_rows, together
 from idiolect.report.page import Picture, Section, page
 from idiolect.report.style import labelled, style
+from idiolect.report.tables import as_html
 from idiolect.runs.estimate import Estimate
 
 _OURS = "<!-- idiolect inspect -->"  # by which a page of ours is known, and may be written anew
 _BARS = 40  # clients for which bars can be told apart
+_MEASURES = ["measure", "value", "on what, and what to hold it against"]
 _HELD = (
     "Each column is a client, each row a class, the colour how much of the client's samples are of it. Clients that "
     "hold alike stand side by side: stripes that go on are groups of clients that could share a model."
@@ -53,15 +56,15 @@ def may_write(path: Path) -> Path:
 def write_page(path: Path, recipe: Recipe, found: Inspection, cost: Estimate) -> None:
     """Draw everything into one HTML file."""
     sections = [
-        Section("Who holds what", _OURS + _notes(found.notes) + _size_table(found), _holdings(found)),
+        Section("Who holds what", _OURS + _notes(found.notes) + as_html(size_rows(found)), _holdings(found)),
         Section(
             "How heterogeneous it is",
-            _table(("measure", "value", "on what, and what to hold it against"), heterogeneity_rows(found)),
+            as_html(Rows(_MEASURES, heterogeneity_rows(found)), words=True),
             _distances(found),
         ),
         Section(
             "What a run will take: an estimate",
-            _table(cost_columns(), [cost_row(each) for each in cost.algorithms]) + _notes(cost_lines(cost)),
+            as_html(Rows(cost_columns(), [cost_row(each) for each in cost.algorithms])) + _notes(cost_lines(cost)),
         ),
     ]
     write_atomically(path, page(f"{recipe.name}, before training", sections).encode())
@@ -69,23 +72,6 @@ def write_page(path: Path, recipe: Recipe, found: Inspection, cost: Estimate) ->
 
 def _notes(lines: Sequence[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th align=left style='padding-right:1rem'>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='padding-right:1rem'>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _size_table(found: Inspection) -> str:
-    rows = [
-        (name, *(f"{value:,.0f}" for value in (sizes.min(), np.median(sizes), sizes.max(), sizes.sum())))
-        for name, sizes in size_rows(found)
-    ]
-    return _table(("samples", "fewest", "median", "most", "in all"), rows)
 
 
 def _holdings(found: Inspection) -> list[Picture]:
@@ -97,7 +83,7 @@ def _holdings(found: Inspection) -> list[Picture]:
         figure = _heat(shares.T, shown, list(range(counts.shape[1])), "share of the client's samples", counts.T)
         figure.update_traces(zmin=0, zmax=float(shares.max()))
         pictures.append(Picture(labelled(figure, "Classes of each client", "client", "class"), _HELD))
-    everything = size_rows(found)[-1][1]
+    everything = together(found)
     if everything.min() == everything.max() and found.classes is None:
         return pictures
     figure = go.Figure()

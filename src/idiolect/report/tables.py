@@ -1,16 +1,23 @@
 """Tables as HTML, in a box of their own that scrolls where the window is narrow."""
 
+from collections.abc import Sequence
 from html import escape
 
 from idiolect.report.headline import Rows
 
 
-def as_html(table: Rows, caption: str = "") -> str:
-    """The table; all text in it is plain."""
-    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in table.columns)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(entry)}</td>' for entry in row)}</tr>" for row in table.rows)
+def as_html(table: Rows, caption: str = "", *, words: bool = False) -> str:
+    """The table; all text in it is plain. With `words` its entries are sentences, which fold."""
     title = f"<p class=quiet>{escape(caption)}</p>" if caption else ""
-    return f"{title}<div class=table><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    return title + marked_up(table.columns, [[escape(entry) for entry in row] for row in table.rows], words=words)
+
+
+def marked_up(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:
+    """A table whose entries are HTML already."""
+    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{entry}</td>' for entry in row)}</tr>" for row in rows)
+    kind = '"table words"' if words else "table"
+    return f"<div class={kind}><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def definitions(entries: dict[str, str]) -> str:

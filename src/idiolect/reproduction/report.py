@@ -6,9 +6,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from idiolect.report.headline import Rows
 from idiolect.report.page import Section, page
+from idiolect.report.tables import as_html, marked_up
 from idiolect.report.writing import PAGE
-from idiolect.reproduction.exhibit import Findings, Table
+from idiolect.reproduction.exhibit import Findings
 
 _COLOURS = {"holds": "#009E73", "not shown": "#B37700", "fails": "#D55E00"}
 
@@ -23,7 +25,7 @@ def report_page(record: dict[str, Any], findings: Findings, folder: Path) -> str
     sections = [
         Section("", intro, findings.pictures),
         Section("Claims", _claims(record["claims"])),
-        *(Section(table.title, _table(table)) for table in findings.tables),
+        *(Section(table.title, as_html(Rows(table.head, table.rows), words=True)) for table in findings.tables),
     ]
     if findings.runs:
         sections.append(Section("Runs", _runs(findings.runs, folder)))
@@ -43,17 +45,7 @@ def _claims(claims: Sequence[dict[str, Any]]) -> str:
         found = f"<br>{escape(claim['finding'])}" if claim["finding"] and verdict != "holds" else ""
         cells = (claim["statement"], claim["paper"], claim["ours"], claim["test"])
         rows.append([*map(escape, cells), told + found])
-    return _rows(["the paper says", "its number", "here", "decided by", "verdict"], rows)
-
-
-def _table(table: Table) -> str:
-    return _rows(table.head, [[escape(cell) for cell in row] for row in table.rows])
-
-
-def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="table words"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return marked_up(["the paper says", "its number", "here", "decided by", "verdict"], rows, words=True)
 
 
 def _runs(runs: Sequence[Path], folder: Path) -> str:

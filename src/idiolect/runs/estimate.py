@@ -1,7 +1,7 @@
 """What a run of a recipe will take, from a few turns that are really taken: seconds, and memory.
 
 An estimate, not a promise. Time: a few client turns and a few evaluations of every algorithm run on the real engine, on
-the first seed's data and timeline, twice: the first time tells what compiling takes, the second what a turn takes.
+the first seed's data and timeline, and again: the first time tells what compiling takes, the others what a turn takes.
 Times the numbers of turns and evaluations of the whole run, times the seeds. What is not in it: references, pictures,
 exports, checkpoints, and whatever else the machine has to do meanwhile.
 
@@ -148,7 +148,7 @@ def _watch_turns(
 
     few = min(2 * workers.count, table.turns)
     _, first = run(few)
-    snapshot, again = run(few)
+    snapshot, again = min((run(few) for _ in range(3)), key=lambda ran: ran[1])  # others may be at work
     each = again / max(int(table.delivered[:few].sum()), 1)
     more = int(min(_TURNS, table.turns, few * _SECONDS / max(again, 1e-9)))
     extra = int(table.delivered[few:more].sum())
