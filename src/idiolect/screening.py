@@ -95,6 +95,7 @@ def largest(tree: PyTree) -> Scalar:
     return jnp.stack([jnp.float32(0), *(jnp.abs(leaf).max(initial=0).astype(jnp.float32) for leaf in leaves)]).max()
 
 
+@jax.jit  # outside of compiled code, a condition would be compiled anew at every call
 def length(tree: PyTree) -> Scalar:
     """The Euclidean norm, also of numbers too large to be squared."""
 

@@ -38,6 +38,7 @@ def _whole(data: str, classes: int, model: str) -> tuple[str, ...]:
     )
 
 
+_BOLD = tuple(f"algorithms.{label}.protocol.beta=0.8" for label in ("fedasync", "persa_fl_maml", "persa_fl_me"))
 _DEEP = 'name="cnn",channels=[16,32,64],kernel=3,hidden=[128,64]'
 MNIST = Trial(
     "persafl-mnist",
@@ -57,13 +58,13 @@ CIFAR = Trial(
     {
         "quick": Size("digits, 5 clients, time 20, four methods", (0, 1), "persafl-cifar10", _tiny(3), _FOUR),
         "desk": Size(
-            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 60", _SEEDS, "persafl-cifar10"
+            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 180", _SEEDS, "persafl-cifar10"
         ),
         "paper": Size(
             "all of CIFAR-10, 30 clients, CNN with 3 + 3 layers, time 150",
             _SEEDS,
             "persafl-cifar10",
-            _whole("cifar10", 3, _DEEP),
+            (*_whole("cifar10", 3, _DEEP), "training.step_size=0.01", *_BOLD),
         ),
     },
 )
