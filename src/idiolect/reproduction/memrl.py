@@ -1,5 +1,6 @@
 """MEMRL, Fig. 1: a walk on a grid to three goals, with a policy that adapts to each."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ def memrl_claims(ran: Ran) -> list[Claim]:
     adapted, common = shares(ran, "memrl", "own"), shares(ran, "memrl", "0")
     together, early = shares(ran, "multi_task", "0"), shares(ran, "memrl", "own", 0)
     share = "the share of the best possible reward"
+    worst = partial(everywhere, seeds=ran.seeds, what=f"{share} of the worst-served task", most=_OPTIMAL)
     return [
         everywhere(
             "By the last iteration the adapted policy of every task is optimal",
@@ -66,27 +68,15 @@ def memrl_claims(ran: Ran) -> list[Claim]:
             least=_OPTIMAL,
             paper="optimal at t = 120",
         ),
-        everywhere(
+        worst(
             "The meta-policy alone is not: it does not serve all tasks",
             {"worst task": common.min(axis=1).tolist()},
-            ran.seeds,
-            what=f"{share} of the worst-served task",
-            most=_OPTIMAL,
             paper="cannot be, for all tasks at once",
         ),
-        everywhere(
-            "Nor is one policy trained on all tasks together",
-            {"worst task": together.min(axis=1).tolist()},
-            ran.seeds,
-            what=f"{share} of the worst-served task",
-            most=_OPTIMAL,
-        ),
-        everywhere(
+        worst("Nor is one policy trained on all tasks together", {"worst task": together.min(axis=1).tolist()}),
+        worst(
             "Adapting is not all: before training the adapted policy does not serve all tasks",
             {"worst task": early.min(axis=1).tolist()},
-            ran.seeds,
-            what=f"{share} of the worst-served task",
-            most=_OPTIMAL,
             paper="trajectories miss their goals at t = 0",
         ),
     ]

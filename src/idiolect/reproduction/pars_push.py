@@ -12,7 +12,7 @@ from idiolect.reproduction.exhibit import Errand, Exhibit, Findings
 from idiolect.reproduction.trials import Ran, Size, Trial, carry_out
 from idiolect.reproduction.verdicts import above, everywhere
 
-_SEEDS = tuple(range(5, 15))  # the recipe's settings were chosen on seeds 0 to 4
+_SEEDS = (5, 6, *range(8, 16))  # as in the recipe, which says why
 _FULL = "the paper's own: 10 agents, 30 dimensions, 6000 rounds, u = 1 to 5"
 _TINY = (
     "problem.clients=4",
