@@ -116,7 +116,7 @@ def test_the_table_says_what_its_numbers_can_be_trusted_for(tmp_path, capsys):
     assert "+0.11" in words
     assert "Holm for the 2 comparisons" in words
     assert "clients of one seed share a model" in words
-    assert "after 1 gradient steps of size 0.01" in words
+    assert "after 1 gradient step of size 0.01" in words
 
 
 def test_what_is_finished_is_compared_and_the_rest_told(tmp_path, capsys):

@@ -209,14 +209,18 @@ def headline_column(recipe: Recipe) -> str:
     return OWN if recipe.evaluation.headline == "own" else str(recipe.evaluation.steps[-1])
 
 
+def steps_in_words(count: int, size: float) -> str:
+    """How a model was adapted."""
+    return f"{count} gradient step{'' if count == 1 else 's'} of size {size:g}"
+
+
 def describe(recipe: Recipe) -> dict[str, Any]:
     """What the headline numbers are, in words, for whoever reads a summary later."""
     evaluation = recipe.evaluation
-    steps = evaluation.steps[-1]
     personal = (
         "after the adaptation that each objective prescribes"
         if evaluation.headline == "own"
-        else f"after {steps} gradient steps of size {evaluation.step_size:g} on the client's adaptation part"
+        else f"after {steps_in_words(evaluation.steps[-1], evaluation.step_size)} on the client's adaptation part"
     )
     return {
         "global": "the model as received, 0 adaptation steps"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from idiolect.building import headline_column
+from idiolect.building import headline_column, steps_in_words
 from idiolect.contrasts import Contrast, Scores, contrast, holm
 from idiolect.errors import UserMistake
 from idiolect.evaluation import OWN
@@ -235,9 +235,8 @@ def _in_words(recipe: Recipe, which: Which) -> str:
         return f"the model after the adaptation that each objective prescribes (batches of {evaluation.batch_size})"
     if column == "0":
         return "the model as received"
-    return (
-        f"the model after {column} gradient steps of size {evaluation.step_size:g} (batches of {evaluation.batch_size})"
-    )
+    steps = steps_in_words(int(column), evaluation.step_size)
+    return f"the model after {steps} (batches of {evaluation.batch_size})"
 
 
 def _seeds(seeds: list[int]) -> str:
