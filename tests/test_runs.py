@@ -16,52 +16,13 @@ from idiolect.files import write_atomically
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import load_recipe
 from idiolect.runs.folder import RunFolder, next_free
-
-TINY = """
-seeds = [0, 1]
-horizon = 20
-
-[problem]
-name = "quadratics"
-clients = 5
-dimension = 3
-samples = 8
-unseen = 0.2
-
-[network]
-download = { law = "fixed" }
-spread = 0.0
-
-[training]
-local_steps = 2
-step_size = 0.1
-batch_size = 2
-
-[evaluation]
-points = 2
-
-[[algorithms]]
-name = "fedavg"
-
-[[algorithms]]
-name = "moreau+local"
-label = "mine"
-"""
-LABELS, SEEDS = ["fedavg", "mine"], [0, 1]
-CELLS = [f"{label}-seed{seed}" for label in LABELS for seed in SEEDS]
-
-
-def tiny(folder: Path) -> str:
-    (folder / "tiny.toml").write_text(TINY)
-    return str(folder / "tiny.toml")
+from tests.tiny_run import CELLS, LABELS, SEEDS, run_tiny, tiny
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run, which the tests only read."""
-    folder = tmp_path_factory.mktemp("finished")
-    assert main(["run", tiny(folder), "--out", str(folder / "out")]) == 0
-    return folder / "out"
+    return run_tiny(tmp_path_factory.mktemp("finished"))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -8,43 +8,13 @@ from pathlib import Path
 import pytest
 
 from idiolect.cli import main
-
-TINY = """
-seeds = [0, 1]
-horizon = 20
-
-[problem]
-name = "quadratics"
-clients = 5
-dimension = 3
-samples = 8
-unseen = 0.2
-
-[training]
-local_steps = 2
-step_size = 0.1
-batch_size = 2
-
-[evaluation]
-points = 2
-
-[[algorithms]]
-name = "fedavg"
-
-[[algorithms]]
-name = "moreau+local"
-label = "mine"
-"""
-LABELS, SEEDS = ["fedavg", "mine"], [0, 1]
+from tests.tiny_run import LABELS, SEEDS, run_tiny
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run, which the tests only read."""
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "tiny.toml").write_text(TINY)
-    assert main(["run", str(folder / "tiny.toml"), "--out", str(folder / "out")]) == 0
-    return folder / "out"
+    return run_tiny(tmp_path_factory.mktemp("finished"))
 
 
 def test_the_report_has_its_sections_names_every_algorithm_and_needs_no_network(finished):
