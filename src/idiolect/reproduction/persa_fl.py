@@ -121,12 +121,13 @@ _ON_MNIST = {
     "persa_fl_maml": "It is ahead of FedAsync on each of the three seeds, by 0.006, 0.031 and 0.071, too few and too "
     "uneven for the test, and of the five synchronous methods by 0.22 or more, p < 0.005 for each."
 }
-_TOO_EARLY = (
-    "Nothing is learned yet: as received, every method's model scores 0.10 to 0.12, where 0.1 is chance, so what is "
-    "compared is ten steps of fine-tuning from there (a third is chance for a client). With the paper's step size of "
-    "0.01, three convolutions on 300 training images a client need more than the 250 updates of time 60."
-)
-_ON_CIFAR = {"persa_fl_me": _TOO_EARLY, "persa_fl_maml": _TOO_EARLY, "stable": _TOO_EARLY}
+_ON_CIFAR = {
+    "persa_fl_me": "It is ahead of the five synchronous methods by 0.135 or more, p < 0.01 for each, and level with "
+    "FedAsync, whose model is no better as received but is after the ten steps.",
+    "persa_fl_maml": "On seeds 0 and 1 it gets lost: the model as received answers one class for everything, with "
+    "logits in the hundreds and in the ten thousands (below 10 on seed 2), from where fine-tuning leads to 0.39 and "
+    "0.33, and a third is chance for a client. On seed 2 it comes to 0.600, where FedAsync has 0.606.",
+}
 
 FIG_2B = Exhibit(
     "persa-fl-fig-2b",
