@@ -112,7 +112,7 @@ TABLE_1 = Exhibit(
     shows="How fast the gradient of each method's cost falls, and what staleness, batches and inexact steps add to it.",
     scales={
         "quick": Scale("T up to 3600, one tau beside 0, batches of 1 and 4", tuple(range(4))),
-        "desk": Scale("T up to 100 000, tau up to 8 (32 with exact gradients), batches of 1 to 4", tuple(range(8))),
+        "desk": Scale("T up to 100 000, tau up to 8 (32 with exact gradients), batches of 1 to 4", tuple(range(8, 24))),
         "paper": Scale("T up to a million, batches of 1 to 16", tuple(range(32))),
     },
     perform=perform,
