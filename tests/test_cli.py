@@ -8,8 +8,10 @@ import pytest
 
 from idiolect import catalog
 from idiolect.cli import main
+from idiolect.commands.arguments import numbers
 from idiolect.network import read_timeline
 from idiolect.recipes import builtin_recipes
+from tests.tiny_run import SETUP
 
 ONE = """
 seeds = [0]
@@ -20,22 +22,8 @@ name = "quadratics"
 clients = 4
 dimension = 3
 samples = 8
-
-[network]
-download = { law = "fixed" }
-spread = 0.0
-
-[training]
-local_steps = 2
-step_size = 0.1
-batch_size = 2
-
-[evaluation]
-points = 2
-
-[[algorithms]]
-name = "fedasync"
 """
+ONE += SETUP + '[[algorithms]]\nname = "fedasync"\n'
 DIGITS = 'problem={name="digits",clients=4,model={name="linear"},partition={name="by_classes",classes=5}}'
 FEDAVG = 'algorithms=[{name="fedavg"}]'
 
@@ -180,6 +168,10 @@ def test_seeds_that_are_no_numbers_are_refused(recipe, elsewhere, capsys, seeds)
     option, value = seeds.split()
     assert_refused(capsys, ["run", recipe, option, value], f"{option} is '{value}'")
     assert list(elsewhere.iterdir()) == []
+
+
+def test_byte_budgets_are_one_a_client_and_may_be_alike():
+    assert numbers("--bytes", "100, 100,200") == [100, 100, 200]
 
 
 def test_a_recipe_that_is_not_toml_or_not_there_is_refused(tmp_path, elsewhere, capsys):

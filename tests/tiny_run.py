@@ -4,17 +4,7 @@ from pathlib import Path
 
 from idiolect.cli import main
 
-TINY = """
-seeds = [0, 1]
-horizon = 20
-
-[problem]
-name = "quadratics"
-clients = 5
-dimension = 3
-samples = 8
-unseen = 0.2
-
+SETUP = """
 [network]
 download = { law = "fixed" }
 spread = 0.0
@@ -26,7 +16,21 @@ batch_size = 2
 
 [evaluation]
 points = 2
+"""
+TINY = """
+seeds = [0, 1]
+horizon = 20
 
+[problem]
+name = "quadratics"
+clients = 5
+dimension = 3
+samples = 8
+unseen = 0.2
+"""
+TINY += (
+    SETUP
+    + """
 [[algorithms]]
 name = "fedavg"
 
@@ -34,6 +38,7 @@ name = "fedavg"
 name = "moreau+local"
 label = "mine"
 """
+)
 LABELS, SEEDS = ["fedavg", "mine"], [0, 1]
 CELLS = [f"{label}-seed{seed}" for label in LABELS for seed in SEEDS]
 

@@ -225,7 +225,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
     return {
         "global": "the model as received, 0 adaptation steps"
         if evaluation.steps[0] == 0
-        else f"after {evaluation.steps[0]} gradient steps",
+        else f"after {steps_in_words(evaluation.steps[0], evaluation.step_size)}",
         "personalized": personal,
         "scored_on": f"each client's {evaluation.split} part, at the end of the run (no round is picked)",
         "spread": "std over seeds of the mean over clients; worst decile: mean over the worst tenth of clients",

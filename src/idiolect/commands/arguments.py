@@ -28,14 +28,22 @@ def seed_settings(options: argparse.Namespace) -> list[str]:
         return []
     if options.seed is not None and not text.strip().isdecimal():
         raise UserMistake(f"--seed is '{text}', but must be a whole number, such as 0")
-    return [f"seeds={numbers('--seeds', text)}"]
+    return [f"seeds={seed_numbers(text)}"]
+
+
+def seed_numbers(text: str) -> list[int]:
+    """Seeds from a list such as 0,1,2; none comes twice."""
+    seeds = numbers("--seeds", text)
+    if len(set(seeds)) < len(seeds):
+        raise UserMistake(f"--seeds is '{text}', but must be different whole numbers, such as 0,1,2")
+    return seeds
 
 
 def numbers(what: str, text: str) -> list[int]:
-    """Different whole numbers from a list such as 1,2,4."""
+    """Whole numbers from a list such as 1,2,4."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(map(int, parts))) < len(parts):
-        raise UserMistake(f"{what} is '{text}', but must be different whole numbers separated by commas, such as 1,2,4")
+    if not all(part.isdecimal() for part in parts):
+        raise UserMistake(f"{what} is '{text}', but must be whole numbers separated by commas, such as 1,2,4")
     return [int(part) for part in parts]
 
 

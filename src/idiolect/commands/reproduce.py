@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from idiolect.commands.arguments import ask_for_data, numbers, say
+from idiolect.commands.arguments import ask_for_data, say, seed_numbers
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _write_page(exhibits: "list[Exhibit]", records: dict[str, Any], options: arg
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:
-    return () if text is None else tuple(numbers("--seeds", text))
+    return () if text is None else tuple(seed_numbers(text))
 
 
 def _again(options: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from idiolect.reproduction.exhibit import Errand, Exhibit, Findings, Table
 from idiolect.reproduction.trials import Ran, Size, Trial, carry_out
 from idiolect.reproduction.verdicts import above_all, spread, steadier
 
-_ON_DIGITS, _ON_PHOTOS = (3, 4, 5, 6, 7), (0, 1, 2)  # seeds, as in the recipes
+_MNIST_SEEDS, _CIFAR_SEEDS = (3, 4, 5, 6, 7), (0, 1, 2)  # as in the recipes
 _OURS = {"persa_fl_me": "PersA-FL-ME", "persa_fl_maml": "PersA-FL-MAML"}
 _FOUR = ("fedavg", "fedasync", "persa_fl_maml", "persa_fl_me")
 _SHARES = "shares={train=0.6,adapt=0.15,validation=0.05}"
@@ -45,11 +45,11 @@ MNIST = Trial(
     {
         "quick": Size("digits, 5 clients, time 20, four methods", (0, 1), "persafl-mnist", _tiny(5), _FOUR),
         "desk": Size(
-            "15,000 of MNIST's images, 30 clients, CNN with 2 + 2 layers, time 60", _ON_DIGITS, "persafl-mnist"
+            "15,000 of MNIST's images, 30 clients, CNN with 2 + 2 layers, time 60", _MNIST_SEEDS, "persafl-mnist"
         ),
         "paper": Size(
             "all of MNIST, 30 clients, CNN with 2 + 2 layers, time 150",
-            _ON_DIGITS,
+            _MNIST_SEEDS,
             "persafl-mnist",
             _whole("mnist", 5, 'name="cnn",channels=[16,32],hidden=[128]'),
         ),
@@ -60,11 +60,11 @@ CIFAR = Trial(
     {
         "quick": Size("digits, 5 clients, time 20, four methods", (0, 1), "persafl-cifar10", _tiny(3), _FOUR),
         "desk": Size(
-            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 180", _ON_PHOTOS, "persafl-cifar10"
+            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 180", _CIFAR_SEEDS, "persafl-cifar10"
         ),
         "paper": Size(
             "all of CIFAR-10, 30 clients, CNN with 3 + 3 layers, time 150",
-            _ON_PHOTOS,
+            _CIFAR_SEEDS,
             "persafl-cifar10",
             (*_whole("cifar10", 3, _DEEP), "training.step_size=0.01", *_BOLD),
         ),

@@ -106,13 +106,15 @@ def perform(errand: Errand) -> Findings:
     return Findings(claims(results, errand.seeds), pictures(results))
 
 
+_FRESH = tuple(range(8, 24))  # the tests were made up with a view of seeds 0 to 7
+
 TABLE_1 = Exhibit(
     name="persa-fl-table-1",
     source="PersA-FL, Table 1 and Theorems 1-3",
     shows="How fast the gradient of each method's cost falls, and what staleness, batches and inexact steps add to it.",
     scales={
         "quick": Scale("T up to 3600, one tau beside 0, batches of 1 and 4", tuple(range(4))),
-        "desk": Scale("T up to 100 000, tau up to 8 (32 with exact gradients), batches of 1 to 4", tuple(range(8, 24))),
+        "desk": Scale("T up to 100 000, tau up to 8 (32 with exact gradients), batches of 1 to 4", _FRESH),
         "paper": Scale("T up to a million, batches of 1 to 16", tuple(range(32))),
     },
     perform=perform,
