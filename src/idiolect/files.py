@@ -6,6 +6,8 @@ from pathlib import Path
 
 from idiolect.errors import UserMistake
 
+_UNFINISHED = ".unfinished"  # ends the name of a file while it is written
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, or say why it cannot be written."""
@@ -15,8 +17,19 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
 
 
+def is_unfinished(path: Path) -> bool:
+    """Was this file being written when its writer was killed (or is it being written now)?"""
+    return path.name.endswith(_UNFINISHED)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a writer that was killed has left in a folder. Nobody may be writing there."""
+    for path in filter(is_unfinished, folder.rglob("*")):
+        path.unlink()
+
+
 def _write_aside_and_rename(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

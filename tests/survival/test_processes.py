@@ -39,6 +39,17 @@ RECIPES = {
     + '[problem]\nname = "navigation"\n[[algorithms]]\nname = "pfedme"\nobjective = { lambda = 0.1, iterations = 5 }\n',
 }
 PROGRAM = "import sys; from idiolect.cli import main; sys.exit(main())"
+KILLED_WHILE_WRITING = """
+import os, sys
+from idiolect.cli import main
+
+def fsync(file):
+    if "/{part}" in os.readlink(f"/proc/self/fd/{{file}}"):
+        os.kill(os.getpid(), 9)
+
+os.fsync = fsync
+sys.exit(main())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +61,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @contextmanager
-def started(environment: dict[str, str], *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PROGRAM, *map(str, arguments), "--checkpoint-every", "0.05"]
+def started(environment: dict[str, str], *arguments: object, program: str = PROGRAM) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", program, *map(str, arguments), "--checkpoint-every", "0.05"]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -70,6 +81,13 @@ def results(folder: Path) -> dict[str, bytes]:
     """All that a run leaves, but for the clock's part of it."""
     files = [*(folder / "params").iterdir(), *(folder / "timelines").iterdir(), folder / "metrics.jsonl"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "clients.csv"]}
+
+
+def assert_the_same(folder: Path, other: Path) -> None:
+    """Two runs left the same files, to the byte."""
+    left, right = results(folder), results(other)
+    assert sorted(left) == sorted(right)
+    assert [name for name in left if left[name] != right[name]] == []
 
 
 def under_way(folder: Path, process: subprocess.Popen[str]) -> None:
@@ -106,7 +124,7 @@ def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing_even_else
     moved = tmp_path / "moved"
     shutil.move(out, moved)
     finished(environment, "resume", moved)
-    assert results(moved) == results(whole / "run")
+    assert_the_same(moved, whole / "run")
     assert not list((moved / "checkpoints").iterdir())
 
 
@@ -124,9 +142,17 @@ def kill_until_finished(place: Path, environment: dict[str, str], out: Path, rng
     finished(environment, *command)
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(whole, tmp_path, environment):
-    kill_until_finished(whole, environment, tmp_path / "run", random.Random(0), kills=3)
-    assert results(tmp_path / "run") == results(whole / "run")
+def test_a_run_killed_while_it_writes_goes_on_to_the_same_bytes_and_leaves_nothing_behind(whole, tmp_path, environment):
+    out = tmp_path / "run"
+    for part in [".recipe", "checkpoints/", "params/.fedbuff-seed1", "cells/.pars_push"]:
+        command = ("run", whole / "recipe.toml", "--out", out)
+        with started(environment, *command, program=KILLED_WHILE_WRITING.format(part=part)) as process:
+            process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert [file for file in out.rglob(".*") if file.name.endswith(".unfinished")]
+    finished(environment, "run", whole / "recipe.toml", "--out", out)
+    assert_the_same(out, whole / "run")
+    assert {file.name for file in out.rglob(".*")} <= {".lock"}
 
 
 @pytest.mark.slow
@@ -136,7 +162,7 @@ def test_a_run_killed_again_and_again_goes_on_to_the_same_bytes(kind, tmp_path, 
     rng = random.Random(kind)
     for trial in range(3):
         kill_until_finished(place, environment, tmp_path / f"run{trial}", rng, kills=8)
-        assert results(tmp_path / f"run{trial}") == results(place / "run")
+        assert_the_same(tmp_path / f"run{trial}", place / "run")
 
 
 def test_a_second_process_in_the_same_folder_is_refused_and_disturbs_nothing(whole, tmp_path, environment):
@@ -152,7 +178,7 @@ def test_a_second_process_in_the_same_folder_is_refused_and_disturbs_nothing(who
         first.send_signal(signal.SIGCONT)
         first.communicate()
         assert first.returncode == 0
-    assert results(out) == results(whole / "run")
+    assert_the_same(out, whole / "run")
 
 
 TINY_DISK = """
@@ -183,4 +209,4 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_it_goes_on_when_there_is_
     assert "cannot be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
     finished(environment, "resume", tmp_path / "rescued")
-    assert results(tmp_path / "rescued") == results(whole / "run")
+    assert_the_same(tmp_path / "rescued", whole / "run")

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from safetensors.numpy import save
 
 from idiolect.errors import UserMistake
-from idiolect.files import write_atomically
+from idiolect.files import is_unfinished, sweep, write_atomically
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.rounds import Rounds
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
@@ -56,14 +56,15 @@ class RunFolder:
                     raise UserMistake(
                         f"--out {path} holds a run of another recipe or with other settings; name a new folder"
                     )
-            elif path.exists() and any(path.iterdir()):
+            elif path.exists() and not all(map(_of_a_start, path.iterdir())):
                 raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
-            for part in ("cells", "timelines", "params", "references", "checkpoints"):
-                (path / part).mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             if not saved.is_file():
                 if real_clock:
                     (path / REAL_CLOCK).touch()
                 write_atomically(saved, text.encode())
+            for part in ("cells", "timelines", "params", "references", "checkpoints"):
+                (path / part).mkdir(exist_ok=True)
         except OSError as reason:
             raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
 
@@ -72,6 +73,7 @@ class RunFolder:
         """While this lasts, no other process can run here. The lock of a process that is gone is no lock."""
         try:
             with FileLock(self.path / ".lock", timeout=0):
+                sweep(self.path)
                 yield
         except Timeout:
             raise UserMistake(f"--out {self.path} is in use: another process runs there; wait, or stop it") from None
@@ -142,6 +144,11 @@ class RunFolder:
 
     def _cell(self, label: str, seed: int) -> Path:
         return self.path / "cells" / f"{label}-seed{seed}.json"
+
+
+def _of_a_start(path: Path) -> bool:
+    """Can this be from a run that was killed before its recipe was written?"""
+    return is_unfinished(path) or path.name == REAL_CLOCK
 
 
 def next_free(parent: Path, name: str) -> Path:
