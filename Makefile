@@ -16,9 +16,9 @@ test: $(VENV)/.test
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
 
-# Reports in a real browser, if there is a chromium; part of `make slow`.
+# Reports in a real browser, if there is a chromium; part of `make slow`. What they show need not be computed fast.
 browser: $(VENV)/.browser
-	$(BIN)/pytest -m slow -rs tests/browser
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -m slow -rs tests/browser
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

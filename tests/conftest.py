@@ -16,17 +16,16 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # before anything imports jax
     os.environ |= {"JAX_COMPILATION_CACHE_DIR": compiled.name, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.03"}
 
 from idiolect.engines import Workers
-from tests.compiling import in_a_hurry
+from tests.compiling import compile_in_a_hurry
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-@pytest.fixture(scope="module")
-def compiled_in_a_hurry() -> Iterator[None]:
-    """For a whole file: `pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")`."""
-    with in_a_hurry():
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything is compiled. Slow tests run for long, and workers inherit what is set here."""
+    if config.option.markexpr == "not slow" and not hasattr(config, "workerinput"):
+        compile_in_a_hurry()
 
 
 @pytest.fixture(scope="module")

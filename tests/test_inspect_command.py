@@ -12,7 +12,6 @@ from idiolect.recipes import parse_recipe
 from idiolect.report.inspection import duration, size
 from idiolect.report.inspection_page import side_by_side
 from idiolect.runs.estimate import estimate, most_at_once
-from tests.compiling import in_a_hurry
 
 HALF, NONE = {"law": "fixed", "mean": 0.5}, {"law": "fixed", "mean": 0.0}
 NETWORK = {"download": HALF, "upload": HALF, "compute": NONE, "idle": NONE, "spread": 0.0}
@@ -35,8 +34,7 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
 def test_costs_count_what_the_timeline_and_the_clients_hold():
     wild = {"name": "fedavg", "label": "wild", "training": {"local_steps": 50, "step_size": 1e6}}
     made = recipe(QUADRATICS, {"name": "moreau+local"}, {"name": "pars_push"}, wild, seeds=[0, 1])
-    with in_a_hurry():
-        found = estimate(made, build_problem(made, 0))
+    found = estimate(made, build_problem(made, 0))
     local, push, diverged = found.algorithms
     assert local.updates == diverged.updates == 36  # 3 clients take part, a turn takes 1
     assert 0 < push.updates < 36  # agents sleep
@@ -81,8 +79,7 @@ def test_images_on_the_command_line(elsewhere, capsys):
         'problem={name="digits",clients=6,samples=300,model={name="linear"},partition={name="by_classes",classes=3}}'
     )
     arguments = ["demo", "--set", problem, "horizon=20", 'algorithms=[{name="fedasync"}]', "--seed", "3"]
-    with in_a_hurry():
-        assert main(["inspect", *arguments]) == 0
+    assert main(["inspect", *arguments]) == 0
     words = capsys.readouterr().out
     for needle in (
         "digits",

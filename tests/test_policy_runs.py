@@ -9,7 +9,6 @@ import pytest
 from idiolect.cli import main
 from idiolect.problems import navigation
 from idiolect.problems.environments import MOVES
-from tests.compiling import in_a_hurry
 
 RECIPE = """
 seeds = [3]
@@ -44,8 +43,7 @@ objective = { lambda = 1.0, iterations = 2, inner_step_size = 0.5 }
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("policies")
     (place / "walk.toml").write_text(RECIPE)
-    with in_a_hurry():
-        assert main(["run", str(place / "walk.toml"), "--out", str(place / "run")]) == 0
+    assert main(["run", str(place / "walk.toml"), "--out", str(place / "run")]) == 0
     return place / "run"
 
 

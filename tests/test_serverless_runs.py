@@ -13,7 +13,6 @@ from idiolect.network.round_files import load_rounds
 from idiolect.problems import quadratics
 from idiolect.recipes import load_recipe
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 RECIPE = """
 seeds = [0, 1]
 horizon = 500

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from idiolect.cli import main
-from tests.compiling import in_a_hurry
 from tests.test_export_command import RECIPE as QUANTIZED
 from tests.test_policy_runs import RECIPE as POLICIES
 from tests.test_serverless_runs import RECIPE as SERVERLESS
@@ -50,9 +49,8 @@ def pages(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     """The report of one run of each family; asked for after the browser, so that nothing runs where there is none."""
     place = tmp_path_factory.mktemp("pages")
     recipes = {"serverless": SERVERLESS, "quantized": QUANTIZED, "policies": POLICIES}
-    with in_a_hurry():
-        assert main(["run", "demo", "--out", str(place / "demo"), "--set", *SHORT_DEMO]) == 0
-        for name, text in recipes.items():
-            (place / f"{name}.toml").write_text(text)
-            assert main(["run", str(place / f"{name}.toml"), "--out", str(place / name)]) == 0
+    assert main(["run", "demo", "--out", str(place / "demo"), "--set", *SHORT_DEMO]) == 0
+    for name, text in recipes.items():
+        (place / f"{name}.toml").write_text(text)
+        assert main(["run", str(place / f"{name}.toml"), "--out", str(place / name)]) == 0
     return {name: place / name / "report.html" for name in FAMILIES}

@@ -8,13 +8,6 @@ from idiolect.heterogeneity.diversity import HESSIANS, diversity, spectral_norm
 from idiolect.heterogeneity.inspection import bounds
 from idiolect.problems.quadratics import curvatures_and_centres, quadratics
 from idiolect.problems.regression import least_squares, linear_regression
-from tests.compiling import in_a_hurry
-
-
-@pytest.fixture(autouse=True)
-def hurry():
-    with in_a_hurry():
-        yield
 
 
 def closed_form(matrices: np.ndarray, centres: np.ndarray) -> tuple[float, float]:

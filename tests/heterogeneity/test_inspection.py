@@ -7,13 +7,11 @@ from idiolect.heterogeneity.inspection import inspect_problem
 from idiolect.problems.navigation import navigation
 from idiolect.problems.quadratics import quadratics
 from idiolect.report.inspection import heterogeneity_rows
-from tests.compiling import in_a_hurry
 
 
 def test_learning_to_act_says_what_is_not_defined():
     problem = navigation(clients=2, size=2, horizon=2, episodes=2, hidden=())
-    with in_a_hurry():
-        found = inspect_problem(problem, batch_size=2, seed=0)
+    found = inspect_problem(problem, batch_size=2, seed=0)
     assert found.samples is None
     assert found.classes is None
     assert "no distribution of samples" in found.notes[0]
@@ -25,8 +23,7 @@ def test_learning_to_act_says_what_is_not_defined():
 
 def test_of_many_clients_some_are_drawn_and_the_rows_say_how_many():
     problem = quadratics(clients=3 * CLIENTS, dimension=2, samples=4)
-    with in_a_hurry():
-        found = inspect_problem(problem, batch_size=2, seed=0)
+    found = inspect_problem(problem, batch_size=2, seed=0)
     assert found.samples is not None
     assert len(found.samples.clients) == CLIENTS
     told = " ".join(text for _, _, text in heterogeneity_rows(found))

@@ -14,7 +14,6 @@ from idiolect.engines.stepwise import run_stepwise
 from idiolect.network import Network, draw_timeline
 from tests.laws.quadratic_peers import noisy_quadratics
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 WITH_SERVER = [name for name, factory in catalog.PROTOCOLS.items() if isinstance(factory(), Protocol)]
 CELLS = [f"{objective}+{protocol}" for objective in catalog.OBJECTIVES for protocol in WITH_SERVER]
 HORIZON = 60.0

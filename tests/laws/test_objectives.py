@@ -9,7 +9,6 @@ import pytest
 from idiolect.catalog import OBJECTIVES
 from idiolect.contracts import Objective, Oracle, PersonalObjective
 from idiolect.objectives import maml, moreau, plain, proximal
-from tests.compiling import in_a_hurry
 from tests.oracles import CLIENTS, exact
 
 KEY = jax.random.key(7)
@@ -29,7 +28,7 @@ ACCURATE: dict[str, Objective] = {
 
 @pytest.fixture(autouse=True)
 def double_precision():
-    with jax.enable_x64(True), in_a_hurry():
+    with jax.enable_x64(True):
         yield
 
 

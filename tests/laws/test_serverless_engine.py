@@ -19,7 +19,6 @@ from idiolect.protocols.running_sum import running_sum
 from tests.laws import quadratic_peers
 from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 OBJECTIVES = {
     "plain": plain(),
     "maml": maml(steps=2, step_size=0.1, batches="shared"),

@@ -30,9 +30,6 @@ from tests.laws.quadratic_peers import (
     pauses,
 )
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
-
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
 

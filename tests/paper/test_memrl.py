@@ -18,7 +18,6 @@ from idiolect.problems.environments import grid_navigation
 from idiolect.problems.policies import tabular_policy
 from idiolect.problems.policy_gradient import rollout
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 TASKS, SIZE, HORIZON, GAMMA = 3, 3, 6, 0.9
 LAMBDA, NU, ALPHA, BETA, CAP, BATCH, ROUNDS = 0.5, 1.8, 0.8, 0.6, 4, 5, 3
 

@@ -19,7 +19,6 @@ from idiolect.problems import linear_regression
 from idiolect.protocols.running_sum import running_sum
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 B, ALPHA = 5, 0.05
 HARSH = Links(
     wake=0.4, gamma_w="unbounded", loss=0.6, gamma_f="unbounded", gamma_d="unbounded", extra_delay=3.0, duplication=0.4

@@ -19,8 +19,6 @@ from idiolect.problems.quadratics import curvatures_and_centres
 from idiolect.protocols.running_sum import running_sum
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 
 class Nodes(NamedTuple):
     """Where the n agents and, for each of the m links, x-tilde and x-hat^1 … x-hat^Gamma_e stand in X(t)."""

@@ -18,7 +18,6 @@ from idiolect.problems import problem
 from idiolect.protocols.running_sum import running_sum
 from tests.paper.library_agents import ONE_WORKER
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 PAIR, FIVE = topology(2, [(0, 1), (1, 0)]), [1, 2, 3, 4, 5]
 
 

@@ -1,7 +1,6 @@
 """The exhibit of PersA-FL's Table 1: its trajectories against Algorithms 1 and 2 in NumPy, and its bookkeeping."""
 
 import math
-from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -12,7 +11,6 @@ from idiolect.reproduction import rates
 from idiolect.reproduction.exhibit import Errand
 from idiolect.reproduction.exponents import powers
 from idiolect.reproduction.rate_pieces import LAMBDA, LOCAL_STEPS, SMOOTHNESS, Piece, cost_of, problem_of, run_piece
-from tests.compiling import in_a_hurry
 
 SEEDS, STEPS = (0, 1, 2, 3), 100
 LANES = {
@@ -20,12 +18,6 @@ LANES = {
     "maml": ((0, 1.6), (7, 3.2)),
     "moreau": ((0, 1e-3), (7, 0.02)),
 }
-
-
-@pytest.fixture(autouse=True)
-def hurried() -> Iterator[None]:
-    with in_a_hurry():
-        yield
 
 
 def slope(places: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ from idiolect.problems import quadratics
 from idiolect.problems.quadratics import curvatures_and_centres
 from idiolect.protocols.robust import clip, combination
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 Q, ETA, N, D, ROOM = 5, 0.03, 6, 4, 9
 PROBLEM = quadratics(clients=N, dimension=D, seed=11)
 

@@ -18,7 +18,6 @@ from idiolect.problems.live_worlds import LiveWorlds
 from idiolect.problems.policies import gaussian_policy, softmax_policy
 from idiolect.problems.policy_gradient import policy_oracle, rollout
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 gymnasium = pytest.importorskip("gymnasium")
 
 KEY = jax.random.key(5)

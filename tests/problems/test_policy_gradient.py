@@ -21,7 +21,6 @@ from idiolect.problems.environments import MOVES, Environment, grid_navigation
 from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
 from idiolect.problems.policy_gradient import policy_oracle, rollout
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 KEY = jax.random.key(3)
 SIZE, HORIZON, DISCOUNT, GOAL = 2, 3, 0.8, (1, 0)
 GRID = grid_navigation(size=SIZE, horizon=HORIZON, reward="nearness")

@@ -8,15 +8,13 @@ from idiolect.cli import main
 from idiolect.reproduction import trials
 from idiolect.reproduction.exhibits import EXHIBITS
 from idiolect.runs import run_recipe
-from tests.compiling import in_a_hurry
 
 SHARED = (("pars-push-fig-1", "pars-push-fig-2"), ("qupel-table-2", "qupel-fig-1"))
 ALONE = tuple((name,) for name in EXHIBITS if not any(name in names for names in SHARED))
 
 
 def quick(name, out):
-    with in_a_hurry():
-        return main(["reproduce", name, "--scale", "quick", "--out", str(out)])
+    return main(["reproduce", name, "--scale", "quick", "--out", str(out)])
 
 
 @pytest.mark.parametrize("names", SHARED + ALONE, ids=lambda names: names[0])

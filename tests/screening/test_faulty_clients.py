@@ -18,7 +18,6 @@ from idiolect.interface import learn
 from idiolect.network import Network, draw_timeline
 from tests.laws.quadratic_peers import noisy_quadratics
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 PROBLEM, HORIZON, LIAR = noisy_quadratics(noise=0.5, kind=np.float32), 60.0, 2
 CELLS = ["plain+synchronous", "plain+scaffold", "plain+asynchronous", "plain+buffered"]
 ROBUST = [("plain+synchronous", "median"), ("plain+buffered", "trimmed_mean")]

@@ -24,7 +24,6 @@ from idiolect.network.timeline import write_timeline
 from idiolect.recipes import Recipe, write_recipe
 from idiolect.recording import Outcome
 from idiolect.saving import NOBODY, Keeper, Saved
-from tests.compiling import in_a_hurry
 from tests.survival.test_going_on import ends
 from tests.survival.test_ray import outcomes, plainly, recipe_of, same
 
@@ -33,7 +32,6 @@ NAMES = ["fedavg", "fedbuff", "persa_fl_me", "qupel_async"]
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
-    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the actors
     with connected() as module:
         yield module
 
@@ -48,7 +46,7 @@ def on_ray(
     **settings: Any,
 ) -> tuple[list[Outcome], Staff]:
     """What a recipe comes to; `disturb` is told of every moment, and has the staff at its mercy."""
-    with in_a_hurry(), Staff(ray, write_recipe(recipe), **{"count": 2, **settings}) as staff, Workers(1) as workers:
+    with Staff(ray, write_recipe(recipe), **{"count": 2, **settings}) as staff, Workers(1) as workers:
         engine, progress = Engine(partial(RayCrew, staff), clock), partial(disturb, staff)
         going = run_cells(recipe, workers, engine=engine, progress=progress, keepers=lambda label, cells: keeper)
         return list(going), staff
@@ -103,7 +101,7 @@ def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
     on_ray(ray, recipe, keeper=collecting)
     middle: Keeper = NOBODY._replace(load=lambda: moments[len(moments) // 2])
     there, _ = on_ray(ray, recipe, keeper=middle)
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         here = list(run_cells(recipe, workers, keepers=lambda label, cells: middle))
     assert same(there, plainly(name)[:1])
     assert same(here, plainly(name)[:1])

@@ -18,7 +18,6 @@ from idiolect.recipes import parse_recipe
 from idiolect.recording import Cell, Outcome, prepare_cell
 from idiolect.saving import NOBODY, Keeper, Saved
 from idiolect.transcripts import cell_record
-from tests.compiling import in_a_hurry
 
 QUADRATICS = {"name": "quadratics", "clients": 4, "dimension": 3, "noise": 0.1}
 NAVIGATION = {"name": "navigation", "clients": 2, "size": 3, "horizon": 4, "episodes": 4}
@@ -43,7 +42,7 @@ class Rig(NamedTuple):
 
     def run(self, workers: int = 1, keeper: Keeper = NOBODY) -> list[Outcome]:
         together = self.seats if isinstance(self.seats[0].algorithm.protocol, Peer) else self.seats[:1]
-        with in_a_hurry(), Workers(workers) as crew:
+        with Workers(workers) as crew:
             return run_together(together, self.setting, crew, keeper=keeper)
 
 

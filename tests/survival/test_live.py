@@ -16,7 +16,6 @@ from idiolect.engines.stepwise import run_stepwise
 from idiolect.network.timeline import read_timeline, staleness, write_timeline
 from idiolect.recipes import parse_recipe
 from idiolect.saving import Saved
-from tests.compiling import in_a_hurry
 
 TIMES = [0.0, 7.0, 20.0]
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -77,7 +76,7 @@ def content(snapshots: list[Snapshot]) -> list[Any]:
 
 def test_the_simulator_replays_what_happened_to_the_last_bit(cell, tmp_path):
     program, problem = cell
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         snapshots = watched(cell, Script(program, problem, workers, 3, seed=1))
         table = snapshots[-1].table
         (tmp_path / "timeline.csv").write_text(write_timeline(table))
@@ -95,7 +94,7 @@ def test_the_simulator_replays_what_happened_to_the_last_bit(cell, tmp_path):
 
 def test_who_never_answers_stops_nobody_at_another_place(cell):
     program, problem = cell
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         script = Script(program, problem, workers, 3, seed=2)
         script.silent = {0}
         table = watched(cell, script)[-1].table
@@ -107,7 +106,7 @@ def test_who_never_answers_stops_nobody_at_another_place(cell):
 
 def test_everybody_at_a_place_gets_the_same_number_of_turns(cell):
     program, problem = cell
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         table = watched(cell, Script(program, problem, workers, 2, seed=3))[-1].table
     for members in dealt(problem.clients.participating, 2):
         turns = [(table.client == client).sum() for client in members]
@@ -117,7 +116,7 @@ def test_everybody_at_a_place_gets_the_same_number_of_turns(cell):
 def test_a_run_goes_on_where_it_was_saved_with_another_crew(cell):
     program, problem = cell
     moments: list[Saved] = []
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         watched(cell, Script(program, problem, workers, 3, seed=4), pulse=lambda time, save: moments.append(save()))
         for moment in (moments[0], moments[len(moments) // 2], moments[-1]):
             snapshots = watched(cell, Script(program, problem, workers, 2, seed=5), saved=moment)
@@ -130,7 +129,7 @@ def test_a_run_goes_on_where_it_was_saved_with_another_crew(cell):
 
 def test_the_clock_stands_still_while_the_server_scores_or_saves():
     program, problem = prepared("local")
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         script = Script(program, problem, workers, 3, seed=1)
 
         def slow(time: float, save: Any) -> None:
@@ -161,7 +160,7 @@ def test_the_age_of_an_update_is_that_of_the_finished_timeline(per_step, monkeyp
     monkeypatch.setattr(Diary, "arrival", noting)
     name = "local" if per_step == 1 else "fedbuff"
     program, problem = prepared(name)
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         table = watched((program, problem), Script(program, problem, workers, 4, seed=6))[-1].table
     expected = staleness(table, per_step)
     assert ages == {turn: expected[turn] for turn in np.flatnonzero(table.delivered)}

@@ -57,7 +57,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Processes that compile once for all of them."""
     compiled = tmp_path_factory.mktemp("compiled")
     settings = {"JAX_COMPILATION_CACHE_DIR": str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    return {**os.environ, **settings, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    return {**os.environ, **settings}
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from idiolect.experiment import Engine, Progress, run_cells
 from idiolect.places import Place, opened
 from idiolect.recipes import Recipe, parse_recipe, write_recipe
 from idiolect.recording import Outcome
-from tests.compiling import in_a_hurry
 from tests.survival.pretended_ray import PretendedRay
 
 QUADRATICS = {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1}
@@ -55,7 +54,7 @@ def recipe_of(name: str, **changes: Any) -> Recipe:
 def outcomes(
     recipe: Recipe, engine: Engine = Engine(), progress: Callable[[Progress], None] = lambda state: None
 ) -> list[Outcome]:
-    with in_a_hurry(), Workers(1) as workers:
+    with Workers(1) as workers:
         return list(run_cells(recipe, workers, engine=engine, progress=progress))
 
 
@@ -220,8 +219,7 @@ def test_a_run_keeps_its_clock(monkeypatch, capsys, file, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", PretendedRay())
     out = str(tmp_path / "run")
     here = ["--out", out, "--engine", "ray", "--set", "seeds=[0]", "horizon=0.3"]
-    with in_a_hurry():
-        assert main(["run", file("fedbuff"), *here, "--clock", "real"]) == 0
+    assert main(["run", file("fedbuff"), *here, "--clock", "real"]) == 0
     assert "at real time 0.3" in capsys.readouterr().out
     assert f"--clock is virtual, but the run in {out} has a real clock" in command(capsys, file("fedbuff"), *here)
 
