@@ -37,7 +37,7 @@ class Watch(NamedTuple):
 def begin(params: Params, clients: int) -> Watch:
     """Before the first update. `clients` are numbered from 0."""
     own = length(params)
-    lengths = jnp.full(_REMEMBERED, jnp.inf).at[-1].set(jnp.where(own > 0, own, jnp.inf))
+    lengths = jnp.full(_REMEMBERED, jnp.inf, float).at[-1].set(jnp.where(own > 0, own, jnp.inf))
     counts = jnp.zeros((clients, len(REASONS) + 1), jnp.int32)
     return Watch(lengths, counts, jnp.zeros(clients, bool), jnp.int32(0))
 

@@ -9,7 +9,7 @@ import pytest
 from idiolect import catalog
 from idiolect.contracts import PersonalObjective, Protocol, Split
 from idiolect.engines import Workers, prepare, simulate
-from idiolect.engines.program import Program
+from idiolect.engines.program import Arrival, Program, open_ledger, training_key
 from idiolect.engines.stepwise import run_stepwise
 from idiolect.network import Network, draw_timeline
 from tests.laws.quadratic_peers import noisy_quadratics
@@ -73,8 +73,24 @@ def test_every_cell_learns_is_reproducible_and_does_not_depend_on_the_engine(nam
 
     assert mean_loss(program, end) < 0.9 * mean_loss(program, start), "it learns"
     assert program.turn._cache_size() == 1, "all clients share one compiled program"
-    kinds = jax.tree.map(lambda leaf: leaf.dtype, (start.params, end.params))
-    assert set(jax.tree.leaves(kinds)) == {np.dtype(np.float32)}
+    assert {leaf.dtype for leaf in jax.tree.leaves((start.params, end.params))} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_no_update_changes_a_type_so_nothing_is_compiled_twice(name):
+    program, clients = prepared(name), PROBLEM.clients
+    ledger = open_ledger(program, PROBLEM.init(jax.random.key(0)), len(clients.participating), clients.total)
+    opened, offer, zero = kinds(ledger), program.protocol.server.offer(ledger.server), np.int32(0)
+    before = program.work.init(offer, 0)
+    turn = program.turn(before, offer, clients.train.shard(0), training_key(0), zero)
+    ledger, kept = program.absorb(ledger, before, turn, Arrival(zero, zero, np.float32(0)))
+    assert kinds(ledger._replace(totals={})) == opened
+    assert kinds(program.close(ledger)) == kinds(ledger)
+    assert kinds(kept) == kinds(before)
+
+
+def kinds(tree):
+    return jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype), leaf.weak_type), tree)
 
 
 def mean_loss(program, snapshot) -> float:

@@ -87,7 +87,7 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         absorbed = server.absorb(ledger.server, upload, arrival.staleness)
         out = screening.is_refusal(verdict)
         state, personal = _unless(out, (absorbed, turn.personal), (ledger.server, before))
-        totals = {name: ledger.totals.get(name, 0.0) + jnp.where(out, 0.0, v) for name, v in turn.report.items()}
+        totals = {name: ledger.totals[name] + jnp.where(out, 0.0, v) for name, v in turn.report.items()}
         fault = jnp.stack([arrival.number.astype(jnp.float32), verdict.astype(jnp.float32), *turn.fault])
         fault = jnp.where((ledger.fault[0] < 0) & out, fault, ledger.fault)
         return Ledger(state, totals, ledger.told + ~out, watch, fault), personal
@@ -99,7 +99,9 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     absorb_ = compile_for_clients(absorb, donate=(0,))
 
     def absorb_in_place(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
-        return absorb_(ledger.watch, ledger._replace(watch=_APART), before, turn, arrival)
+        # With no totals to begin with, it would be another program to compile.
+        totals = ledger.totals or {name: np.zeros((), mean.dtype) for name, mean in turn.report.items()}
+        return absorb_(ledger.watch, ledger._replace(watch=_APART, totals=totals), before, turn, arrival)
 
     turn_, close_ = compile_for_clients(turn), compile_for_clients(close)
     return Program(algorithm, protocol, work, problem.init, turn_, absorb_in_place, close_)
@@ -112,7 +114,7 @@ def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
 def open_ledger(program: Program, params: Params, participating: int, total: int) -> Ledger:
     """The ledger before the first update, for so many clients that take part and so many in all."""
     state, watch = program.protocol.server.init(params, participating), screening.begin(params, total)
-    return Ledger(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0))
+    return Ledger(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0, float))
 
 
 def take_in(
