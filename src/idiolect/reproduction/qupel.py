@@ -34,10 +34,10 @@ _BESIDE = {"beside-2": ("2 bits", 0.7817), "beside-3": ("3 bits", 0.7879), "besi
 
 _RELAX = (
     "BinaryRelax, whose number the paper quotes from its authors, is ahead of both ProxQuant and learned levels in "
-    "this setting, with about ten epochs instead of three hundred."
+    "this setting, with about eight epochs instead of three hundred."
 )
 _EPOCHS = (
-    "With about ten epochs and 6,000 images nothing is trained to the end, and the methods differ by less than they "
+    "With about eight epochs of 3,600 images nothing is trained to the end, and the methods differ by less than they "
     "spread over three seeds."
 )
 _POWER = (
@@ -69,7 +69,7 @@ def table_1_claims(ran: Ran, findings: Mapping[str, str]) -> list[Claim]:
 
 def _table_1(errand: Errand) -> Findings:
     ran = carry_out(sizes.ALONE, errand)
-    known = partial(known_here, errand, sizes.SEEDS)
+    known = partial(known_here, errand, sizes.ALONE_SEEDS)
     told = {"binary-relax-1": known(_RELAX), **dict.fromkeys(("learned-2", "learned-1", "proxquant-1"), known(_EPOCHS))}
     labels = _methods(ran)
     rows = [[_ALONE[label][0], spread(ran.scores(label)), *(f"{n:.4f}" for n in _ALONE[label][1:])] for label in labels]
