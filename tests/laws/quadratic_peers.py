@@ -15,7 +15,7 @@ from idiolect.contracts import Algorithm, Clients, Oracle, Problem
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, PeerProgram, prepare_peers, simulate_peers
 from idiolect.engines.snapshot import Snapshot
-from idiolect.network.rounds import Rounds, ages, rounds
+from idiolect.network.rounds import Rounds, arrivals, rounds
 from idiolect.network.topology import Topology, complete
 from idiolect.network.unreliable import Links
 from idiolect.objectives import plain
@@ -83,7 +83,7 @@ def fillers(table: Rounds) -> list[Rounds]:
     In all there are twice as many links as can be, twice as many wakings in each round, as many messages at once in one
     round as there can be links, MOST of them over one link, and one message as old as the run.
     """
-    came = (ages(table, newest_only=True)[:, 0] >= 0).sum(1)
+    came = np.bincount(arrivals(table, newest_only=True).round, minlength=T)
     quiet = int(came.argmin())
     pairs = list(zip(ALL_LINKS.sources.tolist(), ALL_LINKS.targets.tolist(), strict=True))
     missing = [(j, i, quiet, quiet) for j, i in pairs[came[quiet] :]]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
-from idiolect.network.rounds import Rounds, accumulated, ages, delivered_share, oldest, rounds, taken_in
+from idiolect.network.rounds import Rounds, accumulated, arrivals, delivered_share, oldest, rounds, taken_in
 from idiolect.network.topology import complete, erdos_renyi, topology
 from idiolect.network.unreliable import Links, draw_rounds
 from idiolect.theory import contact_period
@@ -51,32 +51,26 @@ def test_a_message_is_taken_in_when_its_receiver_next_wakes(table):
 
 @given(tables())
 @settings(max_examples=50, deadline=None)
-def test_ages_list_every_message_that_is_taken_in_oldest_first(table):
-    found = ages(table, newest_only=False)
-    most = 1
+def test_arrivals_list_every_message_that_is_taken_in_by_rounds_and_links_and_oldest_first(table):
+    every, newest = [], []
     for t in range(table.length):
         for link in range(table.graph.links):
-            expected = sorted((t - s for k, s, when in listed(table) if (k, when) == (link, t)), reverse=True)
-            most = max(most, len(expected))
-            column = found[t, :, link].tolist()
-            assert column == expected + [-1] * (len(column) - len(expected))
-    assert found.shape == (table.length, most, table.graph.links)
+            old = sorted((t - s for k, s, when in listed(table) if (k, when) == (link, t)), reverse=True)
+            every += [(t, slot, link, age) for slot, age in enumerate(old)]
+            newest += [(t, 0, link, old[-1])] if old else []
+    assert entries(arrivals(table, newest_only=False)) == every
+    assert entries(arrivals(table, newest_only=True)) == newest
 
 
-@given(tables())
-@settings(max_examples=50, deadline=None)
-def test_the_newest_alone_are_the_youngest_of_all(table):
-    everything, newest = ages(table, newest_only=False), ages(table, newest_only=True)
-    youngest = np.where(everything < 0, table.length, everything).min(1, initial=table.length)
-    assert newest.shape == (table.length, 1, table.graph.links)
-    np.testing.assert_array_equal(newest[:, 0], np.where(youngest == table.length, -1, youngest))
+def entries(found):
+    return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 @given(tables())
 @settings(max_examples=50, deadline=None)
 def test_the_oldest_message_bounds_how_far_back_an_engine_must_remember(table):
     waits = [min(when, table.length - 1) - sent for _, sent, when in listed(table)]
-    assert oldest(table) == max(waits, default=0)
+    assert oldest(table, taken_in(table)) == max(waits, default=0)
 
 
 @given(tables())
@@ -135,14 +129,14 @@ def test_a_table_that_contradicts_itself_is_refused_with_a_sentence(awake, messa
 def test_a_message_may_arrive_in_the_round_it_is_sent_or_after_the_last():
     table = rounds(PAIR, WHOLE, [(0, 1, 1, 1), (1, 0, 2, 9)])
     assert taken_in(table).tolist() == [1, 3]
-    assert oldest(table) == 0
+    assert oldest(table, taken_in(table)) == 0
 
 
 def test_rounds_in_which_nothing_is_heard_are_fine():
     for awake in (WHOLE, ~WHOLE):
         table = rounds(PAIR, awake, [])
-        assert oldest(table) == 0
-        assert ages(table, newest_only=False).tolist() == ages(table, newest_only=True).tolist() == [[[-1, -1]]] * 3
+        assert oldest(table, taken_in(table)) == 0
+        assert entries(arrivals(table, newest_only=False)) == entries(arrivals(table, newest_only=True)) == []
         assert delivered_share(table).tolist() == [0, 0]
 
 

@@ -100,7 +100,7 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
 
     def absorb_in_place(ledger: Ledger, before: PyTree, turn: Turn, arrival: Arrival) -> tuple[Ledger, PyTree]:
         # With no totals to begin with, it would be another program to compile.
-        totals = ledger.totals or {name: np.zeros((), mean.dtype) for name, mean in turn.report.items()}
+        totals: dict[str, Any] = ledger.totals or {name: np.zeros((), mean.dtype) for name, mean in turn.report.items()}
         return absorb_(ledger.watch, ledger._replace(watch=_APART, totals=totals), before, turn, arrival)
 
     turn_, close_ = compile_for_clients(turn), compile_for_clients(close)

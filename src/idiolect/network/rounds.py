@@ -13,7 +13,6 @@ import numpy as np
 from idiolect.errors import UserMistake
 from idiolect.network.topology import Topology
 
-NOTHING = -1
 SMALLEST_WEIGHT = 1e-12  # below it x / y is noise
 
 
@@ -80,30 +79,48 @@ def taken_in(table: Rounds) -> np.ndarray:
     return next_awake[np.minimum(table.arrives, table.length), table.graph.targets[table.link]]
 
 
-def ages(table: Rounds, newest_only: bool) -> np.ndarray:
-    """How old the messages are that come over each link in each round, as rounds x slots x links; -1 for no message.
+class Arrivals(NamedTuple):
+    """The messages that are taken in, in the order of rounds, links and sending, one entry each."""
 
-    There are as many slots as messages ever come over one link in one round; with `newest_only` there is one.
-    """
-    when, links = taken_in(table), max(table.graph.links, 1)
-    kept = when < table.length
-    # Round, link and sending round of a message as one number: sorting plain numbers is much faster than sorting rows.
-    group = when[kept].astype(np.int64) * links + table.link[kept]
-    group, sent = np.divmod(np.sort(group * table.length + table.sent[kept]), table.length)
+    round: np.ndarray
+    slot: np.ndarray  # how many older ones are taken in over the same link in the same round
+    link: np.ndarray
+    age: np.ndarray
+
+
+def arrivals(table: Rounds, newest_only: bool) -> Arrivals:
+    """What is taken in when; with `newest_only` at most one message over a link in a round."""
+    # All of a message as one number: plain numbers are sorted much faster than rows. There can be many millions of
+    # them, and fresh memory costs more than arithmetic, so what can be overwritten is.
+    low, high = table.length.bit_length(), table.graph.links.bit_length()
+    message = taken_in(table).astype(np.int64)
+    for bits, column in ((high, table.link), (low, table.sent)):
+        message <<= bits
+        message |= column
+    message.sort()
+    message = message[: np.searchsorted(message, table.length << high + low)]  # the others are never taken in
+    place = message >> low
     if newest_only:
-        last = np.append(group[1:] != group[:-1], True)[: len(group)]
-        group, sent = group[last], sent[last]
-    first = np.append(True, group[1:] != group[:-1])[: len(group)]
-    slot = np.arange(len(group)) - np.maximum.accumulate(np.where(first, np.arange(len(group)), 0))
-    shape = (table.length, int(slot.max(initial=0)) + 1, table.graph.links)
-    result = np.full(shape, NOTHING, _whole_numbers_up_to(table.length))
-    result[group // links, slot, group % links] = group // links - sent
-    return result
+        message = message[np.append(place[1:] != place[:-1], True)[: len(place)]]
+    slot = np.zeros(len(message), np.int32) if newest_only else _count_repeats(place)
+    sent = (message & (1 << low) - 1).astype(np.int32)
+    message >>= low
+    link = (message & (1 << high) - 1).astype(np.int32)
+    message >>= high
+    now = message.astype(np.int32)
+    return Arrivals(now, slot, link, now - sent)
 
 
-def oldest(table: Rounds) -> int:
-    """The greatest age at which a message is taken in, or still under way at the end."""
-    return int((np.minimum(taken_in(table), table.length - 1) - table.sent).max(initial=0))
+def _count_repeats(numbers: np.ndarray) -> np.ndarray:
+    """How many of the same stand before each, in numbers of which the same stand together."""
+    places = np.arange(len(numbers), dtype=np.int32)
+    first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
+    return places - np.maximum.accumulate(np.where(first, places, 0))
+
+
+def oldest(table: Rounds, when: np.ndarray) -> int:
+    """The greatest age at which a message is `taken_in` (`when` that is), or still under way at the end."""
+    return int((np.minimum(when, table.length - 1) - table.sent).max(initial=0))
 
 
 def delivered_share(table: Rounds) -> np.ndarray:
@@ -130,14 +147,16 @@ def check_weights(table: Rounds) -> None:
 
     PARS-Push, Alg. 1, l. 13-14 and 23, for y alone: an agent that wakes and sends but does not hear gives all away.
     """
-    graph, when = table.graph, ages(table, newest_only=True)[:, 0]
+    graph, came = table.graph, arrivals(table, newest_only=True)
+    begins = np.searchsorted(came.round, np.arange(table.length + 1))
     y, sent = np.ones(graph.agents), np.zeros((table.length + 1, graph.agents))  # y, phi after each round
     heard = np.zeros(graph.links)  # rho
     for t, awake in enumerate(table.awake):
         y = np.where(awake, y / (graph.out_degrees + 1), y)
         sent[t + 1] = sent[t] + np.where(awake, y, 0)
-        link = np.flatnonzero(when[t] >= 0)
-        news = sent[t + 1 - when[t, link], graph.sources[link]]
+        these = slice(begins[t], begins[t + 1])
+        link = came.link[these]
+        news = sent[t + 1 - came.age[these], graph.sources[link]]
         np.add.at(y, graph.targets[link], np.maximum(news - heard[link], 0))
         heard[link] = np.maximum(news, heard[link])
         if y.min() < SMALLEST_WEIGHT:
@@ -145,7 +164,3 @@ def check_weights(table: Rounds) -> None:
                 f"agent {y.argmin()}'s weight y falls to {y.min():.3g} in round {t} and would reach zero: it wakes and "
                 "sends, but hears from nobody"
             )
-
-
-def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:
-    return np.int16 if bound < np.iinfo(np.int16).max else np.int32

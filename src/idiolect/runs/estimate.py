@@ -28,7 +28,7 @@ from idiolect.engines.simulator import LOOK_AHEAD
 from idiolect.errors import Diverged, Refused
 from idiolect.evaluation import evaluate, scored_split
 from idiolect.network import Timeline
-from idiolect.network.rounds import Rounds, oldest
+from idiolect.network.rounds import Rounds, oldest, taken_in
 from idiolect.recipes import Recipe
 from idiolect.recording import Prepared, prepare_cell
 
@@ -235,7 +235,7 @@ def _peer_bytes(prepared: Prepared, problem: Problem, table: Rounds, seed: int) 
         lanes = [Lane(problem.clients, table, seed)]
         world = build_world(program.algorithm, lanes, params, program.peer.carries == "sums")
         start = jax.tree.map(lambda leaf: leaf[None], params)
-        state = jax.eval_shape(lambda p, w: program.open(p, w, 1 + oldest(table)), start, world)
+        state = jax.eval_shape(lambda p, w: program.open(p, w, 1 + oldest(table, taken_in(table))), start, world)
         return _bytes(state) + _bytes(world)
 
 

@@ -15,9 +15,10 @@ import optax
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
 from idiolect.engines.serverless.world import State, World
-from idiolect.network.rounds import NOTHING, Rounds
+from idiolect.network.rounds import Rounds
 from idiolect.protocols.precision import widest
 
+NOTHING = -1  # the age of a message that never came
 NO_LINK = NOTHING - 1  # the age of a message on the link that leads nowhere
 
 

@@ -105,8 +105,8 @@ class _Run:
         self._program, self._lanes = program, lanes
         self._start = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
         self._world = build_world(program.algorithm, lanes, params[0], program.peer.carries == "sums")
-        self._ring = 1 + max(oldest(lane.table) for lane in lanes)
         self._taken_in = [taken_in(lane.table) for lane in lanes]
+        self._ring = 1 + max(oldest(lane.table, when) for lane, when in zip(lanes, self._taken_in, strict=True))
         self._state = program.open(self._start, self._world, self._ring)
         self._done, self._shown_at, self._counted = 0, 0.0, np.zeros(len(lanes), int)
         self._shown = self._models()

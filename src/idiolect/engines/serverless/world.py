@@ -10,7 +10,7 @@ import numpy as np
 
 from idiolect.contracts import Algorithm, Clients, Info, Message, Objective, Params, PyTree, Split
 from idiolect.engines.program import training_key
-from idiolect.network.rounds import NOTHING, Rounds, accumulated, ages
+from idiolect.network.rounds import Arrivals, Rounds, accumulated, arrivals
 
 
 class Lane(NamedTuple):
@@ -70,7 +70,8 @@ def build_world(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, new
     agents, kind = int(sum(graph.agents for graph in graphs)), jnp.result_type(*jax.tree.leaves(params))
     steps, awake = zip(*(_steps(lane.algorithm or algorithm, lane) for lane in lanes), strict=True)
     wakers, sizes = _wakings(np.concatenate(steps, axis=1), np.concatenate(awake, axis=1))
-    links, old = _arrivals(np.concatenate(_same_slots([ages(lane.table, newest_only) for lane in lanes]), axis=2))
+    messages = [arrivals(lane.table, newest_only) for lane in lanes]
+    links, ages = _lists(messages, [graph.links for graph in graphs], lanes[0].table.length)
     offsets = _offsets([graph.agents for graph in graphs])
     rows, stores = _stores(trains)
     members = [np.asarray(lane.clients.participating) for lane in lanes]
@@ -81,7 +82,7 @@ def build_world(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, new
         wakers=jnp.asarray(wakers),
         step_sizes=jnp.asarray(sizes, kind),
         links=jnp.asarray(links),
-        ages=jnp.asarray(old),
+        ages=jnp.asarray(ages),
         rows=rows,
         starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], stores)),
         sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, members, strict=True)])),
@@ -120,11 +121,6 @@ def _joined(parts: list[np.ndarray], offsets: np.ndarray) -> np.ndarray:
     return np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=True)]).astype(np.int32)
 
 
-def _same_slots(tables: list[np.ndarray]) -> list[np.ndarray]:
-    most = max(table.shape[1] for table in tables)
-    return [np.pad(t, ((0, 0), (0, most - t.shape[1]), (0, 0)), constant_values=NOTHING) for t in tables]
-
-
 def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tables of rounds x agents, turned into lists of those that wake and of their step sizes."""
     shape = (len(awake), max(1, int(awake.sum(1).max(initial=0))))
@@ -135,16 +131,24 @@ def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.
     return who, steps
 
 
-def _arrivals(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ages as rounds x slots x links, turned into lists of the messages that do come: their links, and their ages."""
-    came, nowhere = table >= 0, table.shape[2]
-    shape = (*table.shape[:2], int(came.sum(-1).max(initial=0)))
-    links, old = np.full(shape, nowhere, np.int32), np.zeros(shape, table.dtype)
-    when, slot, link = np.nonzero(came)
-    first = np.append(True, (np.diff(when) != 0) | (np.diff(slot) != 0))[: len(when)]
-    place = np.arange(len(when)) - np.maximum.accumulate(np.where(first, np.arange(len(when)), 0))
-    links[when, slot, place], old[when, slot, place] = link, table[when, slot, link]
-    return links, old
+def _lists(lanes: list[Arrivals], links: list[int], rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Over which links messages come and how old, as rounds x slots x messages; lists are in order and end nowhere."""
+    own = [lane._replace(link=lane.link + first) for lane, first in zip(lanes, _offsets(links), strict=True)]
+    came = Arrivals(*(np.concatenate(column) for column in zip(*own, strict=True)))
+    slots = 1 + int(came.slot.max(initial=0))
+    row = came.round * slots + came.slot
+    if slots > 1 or len(lanes) > 1:  # or else they are in order
+        order = np.argsort(row, kind="stable")
+        came = Arrivals(*(column[order] for column in came))
+    counts = np.bincount(row, minlength=rounds * slots).reshape(rounds, slots)
+    there = np.arange(counts.max(initial=0)) < counts[..., None]
+    over, old = np.full(there.shape, sum(links), np.int32), np.zeros(there.shape, _whole_numbers_up_to(rounds))
+    over[there], old[there] = came.link, came.age
+    return over, old
+
+
+def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:
+    return np.int16 if bound < np.iinfo(np.int16).max else np.int32
 
 
 def step_sizes(algorithm: Algorithm, agents: int, rounds: int) -> np.ndarray:
