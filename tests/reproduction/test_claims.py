@@ -9,8 +9,6 @@ from idiolect.reproduction import memrl, pars_push, per_fedavg, persa_fl, qupel,
 from idiolect.reproduction.exhibit import Errand
 from tests.reproduction.made import SEEDS, cell, made, noise
 
-DESK = Errand("desk", SEEDS, None)
-
 
 def verdicts(claims):
     return [claim.verdict for claim in claims]
@@ -20,7 +18,7 @@ def perform(monkeypatch, module, exhibit, *runs):
     """An exhibit's findings on these runs instead of real ones, in the order in which it asks for them."""
     waiting = list(runs)
     monkeypatch.setattr(module, "carry_out", lambda trial, errand: waiting.pop(0))
-    return exhibit.perform(DESK)
+    return exhibit.perform(Errand("desk", exhibit.scales["desk"].seeds, None))
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.05, "holds"), (0.0005, "not shown"), (-0.05, "fails")])

@@ -119,7 +119,7 @@ def _count_repeats(numbers: np.ndarray) -> np.ndarray:
 
 
 def oldest(table: Rounds, when: np.ndarray) -> int:
-    """The greatest age at which a message is `taken_in` (`when` that is), or still under way at the end."""
+    """The greatest age at which a message is taken in (`when`: see `taken_in`), or still under way at the end."""
     return int((np.minimum(when, table.length - 1) - table.sent).max(initial=0))
 
 

@@ -133,7 +133,7 @@ def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.
 
 def _lists(lanes: list[Arrivals], links: list[int], rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Over which links messages come and how old, as rounds x slots x messages; lists are in order and end nowhere."""
-    own = [lane._replace(link=lane.link + first) for lane, first in zip(lanes, _offsets(links), strict=True)]
+    own = [lane._replace(link=lane.link + np.int32(first)) for lane, first in zip(lanes, _offsets(links), strict=True)]
     came = Arrivals(*(np.concatenate(column) for column in zip(*own, strict=True)))
     slots = 1 + int(came.slot.max(initial=0))
     row = came.round * slots + came.slot
