@@ -15,7 +15,7 @@ from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.network.timeline import Timeline, read_timeline, write_timeline
 from idiolect.recipes import load_recipe
-from idiolect.runs.folder import RunFolder, next_free
+from idiolect.runs.folder import RunFolder, check_clock, next_free
 from tests.tiny_run import CELLS, LABELS, SEEDS, run_tiny, tiny
 
 
@@ -164,6 +164,27 @@ def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
     assert str(finished) in error
     assert "another recipe" in error
     assert contents(finished) == before
+
+
+def test_what_a_killed_run_left_is_swept_away_and_nothing_else(tmp_path):
+    folder = RunFolder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    left = tmp_path / "run" / "cells" / ".fedavg-seed0.json.x.unfinished"
+    others = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / "another" / ".recipe.toml.x.unfinished"]
+    others[1].parent.mkdir()
+    for file in (left, *others):
+        file.touch()
+    with folder.locked():
+        assert not left.exists()
+        assert all(file.exists() for file in others)
+
+
+def test_a_run_that_was_killed_before_it_began_leaves_no_clock_behind(tmp_path):
+    for name in ("real-clock", ".recipe.toml.x.unfinished"):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / name).touch()
+    RunFolder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    check_clock(tmp_path / "run", "virtual")
+    assert not (tmp_path / "run" / "real-clock").exists()
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, capsys):

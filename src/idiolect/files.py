@@ -6,7 +6,7 @@ from pathlib import Path
 
 from idiolect.errors import UserMistake
 
-_UNFINISHED = ".unfinished"  # ends the name of a file while it is written
+_UNFINISHED = ".unfinished"  # ends the name of a file while it is written; a dot begins it
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -19,12 +19,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def is_unfinished(path: Path) -> bool:
     """Was this file being written when its writer was killed (or is it being written now)?"""
-    return path.name.endswith(_UNFINISHED)
+    return path.name.startswith(".") and path.name.endswith(_UNFINISHED)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a writer that was killed has left in a folder. Nobody may be writing there."""
-    for path in filter(is_unfinished, folder.rglob("*")):
+    """Remove what a killed writer has left in a folder, but not in those within. Nobody may be writing there."""
+    for path in filter(is_unfinished, folder.iterdir()):
         path.unlink()
 
 

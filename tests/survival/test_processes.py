@@ -43,11 +43,14 @@ KILLED_WHILE_WRITING = """
 import os, sys
 from idiolect.cli import main
 
-def fsync(file):
-    if "/{part}" in os.readlink(f"/proc/self/fd/{{file}}"):
-        os.kill(os.getpid(), 9)
+replace = os.replace
 
-os.fsync = fsync
+def killed(source, target):
+    if "/{part}" in str(source):
+        os.kill(os.getpid(), 9)
+    replace(source, target)
+
+os.replace = killed
 sys.exit(main())
 """
 

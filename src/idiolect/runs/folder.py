@@ -26,6 +26,7 @@ from idiolect.recording import Outcome
 from idiolect.saving import as_tensors, names_of
 from idiolect.transcripts import FORMAT, cell_record
 
+PARTS = ("cells", "timelines", "params", "references", "checkpoints", "traits")
 REAL_CLOCK = "real-clock"  # an empty file in the folder of a run whose times are seconds
 
 
@@ -60,10 +61,11 @@ class RunFolder:
                 raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
             path.mkdir(parents=True, exist_ok=True)
             if not saved.is_file():
+                (path / REAL_CLOCK).unlink(missing_ok=True)  # of a run that never began
                 if real_clock:
                     (path / REAL_CLOCK).touch()
                 write_atomically(saved, text.encode())
-            for part in ("cells", "timelines", "params", "references", "checkpoints"):
+            for part in PARTS:
                 (path / part).mkdir(exist_ok=True)
         except OSError as reason:
             raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
@@ -73,7 +75,8 @@ class RunFolder:
         """While this lasts, no other process can run here. The lock of a process that is gone is no lock."""
         try:
             with FileLock(self.path / ".lock", timeout=0):
-                sweep(self.path)
+                for place in (self.path, *(self.path / part for part in PARTS)):
+                    sweep(place)
                 yield
         except Timeout:
             raise UserMistake(f"--out {self.path} is in use: another process runs there; wait, or stop it") from None

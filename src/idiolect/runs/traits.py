@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from idiolect.contracts import Clients
-from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.heterogeneity.labels import label_counts, label_skew
 
@@ -23,10 +22,6 @@ def write_traits(run: Path, seed: int, clients: Clients) -> None:
         str(client): {"samples": int(size), "label_skew": None if math.isnan(skew) else skew}
         for client, (size, skew) in enumerate(zip(sizes, skews, strict=True))
     }
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as reason:
-        raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
     write_atomically(path, json.dumps(record).encode())
 
 
