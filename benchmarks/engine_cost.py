@@ -14,8 +14,8 @@ import numpy as np
 from cases import BATCH, OBJECTIVES
 from idiolect.contracts import Algorithm, Key, Oracle, Params, Problem, Scalar, Shard
 from idiolect.engines import Workers, prepare, simulate
+from idiolect.engines.learner import learner
 from idiolect.engines.workers import compile_for_clients
-from idiolect.learner import learner
 from idiolect.network import Network, draw_timeline
 from tasks import algorithm, loss, problem, wait_for
 

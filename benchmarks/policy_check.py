@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from idiolect import Budget, learn, timeline
-from idiolect.building import build_problem
-from idiolect.engines.program import training_key
-from idiolect.problems.environments import grid_navigation
-from idiolect.problems.policies import tabular_policy
-from idiolect.problems.policy_gradient import rollout
+from idiolect.engines.simulator.server_program import training_key
+from idiolect.experiments.building import build_problem
+from idiolect.problems.worlds.environments import grid_navigation
+from idiolect.problems.worlds.policies import tabular_policy
+from idiolect.problems.worlds.policy_gradient import rollout
 from policy_case import Case
 from policy_tasks import load
 from torch_policies import Draw, GridWorld, GridWorlds, Paths, memrl

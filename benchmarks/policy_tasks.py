@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from idiolect.building import build_algorithm, build_problem, build_timeline, watch
 from idiolect.catalog import cell
 from idiolect.engines import Workers
-from idiolect.experiment import run_cell
+from idiolect.experiments.building import build_algorithm, build_problem, build_timeline, watch
+from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.recording import Cell, prepare_cell
+from idiolect.experiments.running import run_cell
+from idiolect.experiments.schema import AlgorithmTable, Recipe
 from idiolect.network import Timeline
-from idiolect.recipes import AlgorithmTable, Recipe, load_recipe
-from idiolect.recording import Cell, prepare_cell
 from policy_case import Case
 
 RECIPE = "memrl-navigation"

@@ -17,12 +17,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from idiolect.building import build_algorithm, build_problem, build_timeline
 from idiolect.contracts import Clients
-from idiolect.engines import Crew, Program, Threads, Workers, prepare, simulate
-from idiolect.engines.ray import RayCrew, Staff, connected
-from idiolect.network.timeline import Timeline
-from idiolect.recipes import Recipe, parse_recipe, write_recipe
+from idiolect.engines import Backend, Program, ThreadBackend, Workers, prepare, simulate
+from idiolect.engines.ray import ActorPool, RayBackend, connected
+from idiolect.experiments.building import build_algorithm, build_problem, build_timeline
+from idiolect.experiments.schema import Recipe, parse_recipe, write_recipe
+from idiolect.network.timelines import Timeline
 from tasks import wait_for
 
 HIDDEN = {(16,): 400, (80, 60): 400, (512, 512): 100, (1024, 1024): 40, (2048, 2048): 20}  # -> updates
@@ -48,12 +48,12 @@ def begin_of(table: Timeline, updates: int) -> Timeline:
     return Timeline(*(column[rows] for column in table))
 
 
-def timed(program: Program, clients: Clients, table: Timeline, crew: Crew) -> Callable[[], float]:
+def timed(program: Program, clients: Clients, table: Timeline, backend: Backend) -> Callable[[], float]:
     """Seconds per update."""
 
     def run() -> float:
         began = time.perf_counter()
-        (end,) = simulate(program, clients, table, crew, seed=0, times=[table.arrived.max()])
+        (end,) = simulate(program, clients, table, backend, seed=0, times=[table.arrived.max()])
         wait_for(end.params)
         return (time.perf_counter() - began) / end.updates
 
@@ -69,9 +69,9 @@ def compare(ray: Any, hidden: tuple[int, ...], updates: int) -> str:
     assert isinstance(drawn, Timeline)
     table, program = begin_of(drawn, updates), prepare(problem, algorithm)
     size = sum(leaf.size for leaf in jax.tree.leaves(program.init(jax.random.key(0))))
-    with Workers() as workers, Staff(ray, write_recipe(chosen), count=workers.count) as staff:
-        crews = (Threads(program, problem.clients, workers, 0), RayCrew(staff, program, problem.clients, 0))
-        runs = [timed(program, problem.clients, table, crew) for crew in crews]
+    with Workers() as workers, ActorPool(ray, write_recipe(chosen), count=workers.count) as pool:
+        crews = (ThreadBackend(program, problem.clients, workers, 0), RayBackend(pool, program, problem.clients, 0))
+        runs = [timed(program, problem.clients, table, backend) for backend in crews]
         for run in runs:
             run()
         here, there = np.min([[run() for run in runs] for _ in range(REPEATS)], axis=0)

@@ -18,20 +18,20 @@ import numpy as np
 import optax
 
 from idiolect import catalog
-from idiolect.building import Setting
 from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Protocol, Scalar, Split
 from idiolect.engines import Workers
-from idiolect.engines.shelf import Room
-from idiolect.evaluation import OWN, Budget
-from idiolect.experiment import run_cell
+from idiolect.engines.checkpointing import NO_CHECKPOINTS
+from idiolect.engines.tree_store import MemoryBudget
+from idiolect.evaluation.scoring import OWN, Budget
+from idiolect.experiments.building import Setting
+from idiolect.experiments.recording import Cell, prepare_cell
+from idiolect.experiments.running import run_cell
 from idiolect.network import Network, Timeline, draw_timeline
-from idiolect.problems.models import mlp
+from idiolect.problems.models.networks import mlp
 from idiolect.problems.supervised import supervised_problem
-from idiolect.recording import Cell, prepare_cell
-from idiolect.saving import NOBODY
 
 COUNTS, SAMPLES, FEATURES, CLASSES = (100, 1_000, 10_000, 100_000), 20, 16, 10
-HORIZON, ROOM = 12.0, Room(64 * 2**20)
+HORIZON, ROOM = 12.0, MemoryBudget(64 * 2**20)
 ALGORITHMS = {"fedasync": {}, "persa_fl_me": {"lambda": 20.0, "iterations": 2}, "local": {}}  # the last keeps models
 
 
@@ -62,17 +62,17 @@ def measure(clients: int, name: str) -> dict[str, float]:
     task = problem(clients)
     chosen = catalog.algorithm(name, task, objective=ALGORITHMS[name], local_steps=10, batch_size=10)
     setting = Setting([HORIZON], Budget(steps=(0,), batch_size=4, at_most=20), OWN)
-    prepared, keeper = prepare_cell(task, chosen, setting.budget), NOBODY._replace(room=ROOM)
+    prepared, checkpointer = prepare_cell(task, chosen, setting.budget), NO_CHECKPOINTS._replace(memory=ROOM)
     cell = _cell(task, chosen.protocol)
     assert isinstance(cell.table, Timeline)
     few = Timeline(*(column[:50] for column in cell.table))
     data = sum(leaf.nbytes for leaf in task.clients.train.rows.values())
     with Workers() as workers:
-        run_cell(prepared, cell._replace(table=few), setting, workers, keeper=keeper)  # compiles
+        run_cell(prepared, cell._replace(table=few), setting, workers, checkpointer=checkpointer)  # compiles
         before = _held() - data
         with _Watcher() as watcher:
             began = time.perf_counter()
-            outcome = run_cell(prepared, cell, setting, workers, keeper=keeper)
+            outcome = run_cell(prepared, cell, setting, workers, checkpointer=checkpointer)
             seconds = time.perf_counter() - began
     updates = outcome.points[-1].updates
     return {"updates": updates, "ms": 1000 * seconds / updates, "bytes": watcher.most - before}

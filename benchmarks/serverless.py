@@ -14,11 +14,11 @@ import numpy as np
 from idiolect.contracts import Algorithm, Problem, StepRule
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
-from idiolect.network.rounds import Rounds, accumulated, taken_in
-from idiolect.network.topology import erdos_renyi
-from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.network.round_tables import Rounds, accumulated, taken_in
+from idiolect.network.topologies import erdos_renyi
+from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import maml
-from idiolect.problems import linear_regression
+from idiolect.problems.synthetic import linear_regression
 from idiolect.protocols import running_sum
 
 DIMENSION, BATCH, ALPHA, STEP_SIZE = 30, 20, 0.01, 0.005
@@ -123,7 +123,7 @@ def engine(tasks: list[Problem], tables: list[Rounds], steps: Sequence[int], wor
     return best / tables[0].length / len(lanes), times[0] - best
 
 
-def world(agents: int, probability: float, samples: int, count: int, seed: int) -> tuple[Problem, Rounds]:
+def layout(agents: int, probability: float, samples: int, count: int, seed: int) -> tuple[Problem, Rounds]:
     """The paper's problem and network."""
     task = linear_regression(clients=agents, dimension=DIMENSION, samples=samples, seed=seed)
     graph = erdos_renyi(probability=probability)(agents, np.random.default_rng(seed))
@@ -141,7 +141,7 @@ def main() -> None:
 def few_agents(workers: Workers) -> None:
     """The paper's network, for every number of personal steps."""
     print("PARS-Push, microseconds per round and run (d = 30, batch 20): NumPy loop; engine; 6 seeds at once")
-    worlds = [world(10, 0.15, 1000, 6000, seed) for seed in range(6)]
+    worlds = [layout(10, 0.15, 1000, 6000, seed) for seed in range(6)]
     tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
     for steps in range(6):
         slow = min(numpy_loop(tasks[0], tables[0], steps, 300) for _ in range(3))
@@ -156,7 +156,7 @@ def few_agents(workers: Workers) -> None:
 
 def several_steps(workers: Workers) -> None:
     """All of u = 1, …, 5 on five seeds each: as programs one after the other, and as one batch."""
-    worlds = [world(10, 0.15, 1000, 6000, seed) for seed in range(5)]
+    worlds = [layout(10, 0.15, 1000, 6000, seed) for seed in range(5)]
     tasks, tables, every = [task for task, _ in worlds], [table for _, table in worlds], range(1, 6)
     apart = [engine(tasks, tables, [steps], workers) for steps in every]
     batch, compiling = engine(tasks, tables, every, workers)
@@ -170,7 +170,7 @@ def several_steps(workers: Workers) -> None:
 
 def many_agents(workers: Workers) -> None:
     """A thousand agents with ten neighbours each."""
-    worlds = [world(1000, 0.01, 100, 1000, seed) for seed in range(2)]
+    worlds = [layout(1000, 0.01, 100, 1000, seed) for seed in range(2)]
     tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
     for steps in (0, 1):
         slow = numpy_loop(tasks[0], tables[0], steps, 20)

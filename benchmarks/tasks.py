@@ -7,10 +7,10 @@ import optax
 from cases import BATCH, CLIENTS, LOCAL_STEPS, OBJECTIVES, SAMPLES, STEP_SIZE, image_set
 from idiolect import catalog
 from idiolect.contracts import Algorithm, Batch, Params, Problem, PyTree, Scalar
-from idiolect.problems.classification import classification
-from idiolect.problems.datasets import Images
-from idiolect.problems.models import Model, cnn, mlp
-from idiolect.problems.partitions import iid
+from idiolect.problems.data.datasets import Images
+from idiolect.problems.data.partitions import iid
+from idiolect.problems.images import classification
+from idiolect.problems.models.networks import Model, cnn, mlp
 
 
 def network(model: str) -> Model:

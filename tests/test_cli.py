@@ -9,8 +9,8 @@ import pytest
 from idiolect import catalog
 from idiolect.cli import main
 from idiolect.commands.arguments import numbers
+from idiolect.experiments.recipe_files import builtin_recipes
 from idiolect.network import read_timeline
-from idiolect.recipes import builtin_recipes
 from tests.tiny_run import SETUP
 
 ONE = """

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from idiolect.cli import main
-from idiolect.recipes import parse_recipe
-from idiolect.runs.folder import RunFolder
-from idiolect.transcripts import FORMAT
+from idiolect.experiments.schema import parse_recipe
+from idiolect.results.folder import RunFolder
+from idiolect.results.serialization import FORMAT
 
 BASE = {"local": 0.5, "fedavg": 0.6}
 SEEDS = [0, 1, 2]

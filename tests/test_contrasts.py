@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from idiolect.contrasts import contrast, holm, over_clients
+from idiolect.comparison.contrasts import contrast, holm, over_clients
 
 FIRST = {0: {0: 0.5, 1: 0.6, 2: 0.1}, 1: {0: 0.4, 1: 0.8, 2: 0.3}, 2: {0: 0.2, 1: 0.9, 2: 0.4}}
 GAINS = {0: [0.1, 0.0, 0.2], 1: [0.2, -0.1, 0.3], 2: [0.3, 0.1, 0.1]}

@@ -10,7 +10,7 @@ import pytest
 from idiolect import catalog
 from idiolect.contracts import Clients, Metric, Problem, Shard
 from idiolect.engines import Program, Snapshot, Workers, prepare
-from idiolect.evaluation import (
+from idiolect.evaluation.scoring import (
     OWN,
     Adapter,
     Budget,
@@ -24,8 +24,8 @@ from idiolect.evaluation import (
     spread,
 )
 from idiolect.problems import problem
-from idiolect.problems.clients import PARTS
-from idiolect.protocols.local import Alone
+from idiolect.problems.data.client_splits import PARTS
+from idiolect.protocols.alone import Alone
 
 NAN = float("nan")
 STEPS = Budget(steps=(0, 1, 3), step_size=0.1, batch_size=4)

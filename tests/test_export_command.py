@@ -13,11 +13,11 @@ import pytest
 from idiolect.cli import main
 from idiolect.export import reader
 from idiolect.export.reader import read_bundle
-from idiolect.problems.datasets import load_images
-from idiolect.problems.models import mlp
+from idiolect.inspection.width_advice import Candidate, choose_width
+from idiolect.problems.data.datasets import load_images
+from idiolect.problems.models.networks import mlp
 from idiolect.quantization.layers import named_leaves, replace_leaves
-from idiolect.runs.models import open_run
-from idiolect.runs.widths import Candidate, choose_width
+from idiolect.results.models import open_run
 
 RECIPE = """
 seeds = [0]

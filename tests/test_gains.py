@@ -2,8 +2,8 @@
 
 import pytest
 
-from idiolect.recipes import parse_recipe
-from idiolect.runs.gains import gains_by_size
+from idiolect.experiments.schema import parse_recipe
+from idiolect.results.gains import gains_by_size
 
 RECIPE = parse_recipe({"seeds": [0, 1], "algorithms": [{"name": "local"}, {"name": "fedavg"}]})
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idiolect.building import build_problem
 from idiolect.cli import main
+from idiolect.experiments.building import build_problem
+from idiolect.experiments.schema import parse_recipe
+from idiolect.inspection.cost_estimate import estimate, most_at_once
+from idiolect.inspection.inspection_page import side_by_side
+from idiolect.inspection.inspection_tables import duration, size
 from idiolect.network import timeline
-from idiolect.recipes import parse_recipe
-from idiolect.report.inspection import duration, size
-from idiolect.report.inspection_page import side_by_side
-from idiolect.runs.estimate import estimate, most_at_once
 
 HALF, NONE = {"law": "fixed", "mean": 0.5}, {"law": "fixed", "mean": 0.0}
 NETWORK = {"download": HALF, "upload": HALF, "compute": NONE, "idle": NONE, "spread": 0.0}

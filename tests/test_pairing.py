@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from idiolect.pairing import paired
+from idiolect.comparison.pairing import paired
 
 
 def test_it_is_the_paired_test_of_the_textbook():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from idiolect.cli import main
-from idiolect.problems import navigation
-from idiolect.problems.environments import MOVES
+from idiolect.problems.worlds import navigation
+from idiolect.problems.worlds.environments import MOVES
 
 RECIPE = """
 seeds = [3]

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from idiolect import building, experiment
 from idiolect.cli import main
 from idiolect.errors import UserMistake
+from idiolect.experiments import building
+from idiolect.experiments import running as experiment
+from idiolect.experiments.recipe_files import load_recipe
 from idiolect.files import write_atomically
-from idiolect.network.timeline import Timeline, read_timeline, write_timeline
-from idiolect.recipes import load_recipe
-from idiolect.runs.folder import RunFolder, check_clock, next_free
+from idiolect.network.timelines import Timeline, read_timeline, write_timeline
+from idiolect.results.folder import RunFolder, check_clock, next_free
 from tests.tiny_run import CELLS, LABELS, SEEDS, run_tiny, tiny
 
 
@@ -118,8 +119,8 @@ def test_parameters_can_be_loaded_and_clients_that_keep_something_have_theirs(fi
         assert tensors["server"].shape == (3,)
         assert np.isfinite(tensors["server"]).all()
         table = read_timeline(finished / "timelines" / f"{cell}.csv")
-        keepers = {f"client{client}.params" for client in table.client} if cell.startswith("mine") else set()
-        assert set(tensors) == {"server", *keepers}
+        checkpointers = {f"client{client}.params" for client in table.client} if cell.startswith("mine") else set()
+        assert set(tensors) == {"server", *checkpointers}
 
 
 def test_what_clients_hold_is_noted_when_a_run_begins(finished):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from idiolect.building import build_algorithm, kind
 from idiolect.cli import main
+from idiolect.experiments.building import build_algorithm, kind
+from idiolect.experiments.recipe_files import load_recipe
 from idiolect.network.round_files import load_rounds
-from idiolect.problems import quadratics
-from idiolect.recipes import load_recipe
+from idiolect.problems.synthetic import quadratics
 
 RECIPE = """
 seeds = [0, 1]

@@ -4,14 +4,14 @@ The pieces are in `idiolect.problems`, `idiolect.objectives`, `idiolect.protocol
 here join them.
 """
 
-from idiolect.attacks import Attack
 from idiolect.contracts import Problem, Screening
 from idiolect.errors import Diverged, Refused, UserMistake
-from idiolect.evaluation import Budget
+from idiolect.evaluation.scoring import Budget
+from idiolect.experiments.places import Place
 from idiolect.interface import learn, run
 from idiolect.network import Delay, Network, Timeline, timeline
-from idiolect.places import Place
 from idiolect.problems.supervised import problem
+from idiolect.protocols.attacks import Attack
 
 __version__ = "0.1.0"
 

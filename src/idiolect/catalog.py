@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import jax
 
 from idiolect import objectives, protocols
-from idiolect.attacks import Attack, under_attack
 from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, Screening, StepRule
 from idiolect.errors import UserMistake
-from idiolect.network.topology import (
+from idiolect.network.topologies import (
     complete,
     edges,
     erdos_renyi,
@@ -24,19 +23,13 @@ from idiolect.network.topology import (
     star,
 )
 from idiolect.options import Registry, checked, known, make
-from idiolect.problems import (
-    cartpole,
-    linear_regression,
-    logistic_regression,
-    models,
-    navigation,
-    partitions,
-    point_navigation,
-    quadratics,
-    ranking,
-    residual,
-    robust_location,
-)
+from idiolect.problems.data import partitions
+from idiolect.problems.models import networks as models
+from idiolect.problems.models import residual
+from idiolect.problems.ranking import ranking
+from idiolect.problems.synthetic import linear_regression, logistic_regression, quadratics, robust_location
+from idiolect.problems.worlds import cartpole, navigation, point_navigation
+from idiolect.protocols.attacks import Attack, under_attack
 from idiolect.theory import check_lambda, check_personal_step
 
 OBJECTIVES: Registry = {

@@ -5,10 +5,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from idiolect.commands import advising, compare, inspect, listing, report, reproduce, running, shipping
+from idiolect.commands import (
+    advise_command,
+    compare_command,
+    export_command,
+    inspect_command,
+    list_command,
+    report_command,
+    reproduce_command,
+    run_command,
+)
 from idiolect.errors import Diverged, Refused, UserMistake
 
-_COMMANDS = (listing, inspect, running, report, compare, reproduce, shipping, advising)
+_COMMANDS = (
+    list_command,
+    inspect_command,
+    run_command,
+    report_command,
+    compare_command,
+    reproduce_command,
+    export_command,
+    advise_command,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

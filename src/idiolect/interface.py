@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from idiolect import catalog
-from idiolect.attacks import Attack
-from idiolect.building import Setting, check_graph, check_timeline
 from idiolect.contracts import Algorithm, Peer, Problem, Protocol, Screening, StepRule
 from idiolect.engines import Workers
 from idiolect.errors import UserMistake
-from idiolect.evaluation import OWN, Budget
-from idiolect.experiment import run_cell
+from idiolect.evaluation.scoring import OWN, Budget
+from idiolect.experiments.building import Setting, check_graph, check_timeline
+from idiolect.experiments.places import Place
+from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.recording import Cell, Result, prepare_cell
+from idiolect.experiments.running import run_cell
 from idiolect.network import Network, Timeline, draw_timeline
-from idiolect.network.rounds import Rounds
-from idiolect.network.topology import Wire, erdos_renyi
-from idiolect.network.unreliable import Links, draw_rounds
-from idiolect.places import Place
-from idiolect.recipes import load_recipe
-from idiolect.recording import Cell, Outcome, prepare_cell
+from idiolect.network.round_tables import Rounds
+from idiolect.network.topologies import Wire, erdos_renyi
+from idiolect.network.unreliable_links import Links, draw_rounds
+from idiolect.protocols.attacks import Attack
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
 
     `settings` are `path.to.key=value` strings. A run that was interrupted goes on. Clients work at the `place`.
     """
-    from idiolect.runs import run_recipe
+    from idiolect.results.execute import run_recipe
 
     folder = None if data_dir is None else Path(data_dir)
     return run_recipe(load_recipe(recipe, list(settings)), Path(out), data_dir=folder, place=place)
@@ -60,7 +60,7 @@ def learn(
     screening: Screening = Screening(),
     attack: Attack | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> Result:
     """Run one algorithm (a name of the catalog, or `objective+protocol`) on a problem, in virtual time.
 
     With a server, `network` decides when clients work; without one, `topology` and `links` do, and a round is a unit of

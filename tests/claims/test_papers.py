@@ -11,12 +11,12 @@ import pytest
 
 from idiolect.cli import main
 from idiolect.errors import UserMistake
-from idiolect.problems.datasets import load_images
-from idiolect.recipes import load_recipe
-from idiolect.reproduction import memrl
-from idiolect.reproduction.exhibits import EXHIBITS
-from idiolect.reproduction.trials import recipe_of
-from idiolect.runs import run_recipe
+from idiolect.experiments.recipe_files import load_recipe
+from idiolect.papers import memrl_exhibits
+from idiolect.papers.exhibits import EXHIBITS
+from idiolect.papers.trials import recipe_of
+from idiolect.problems.data.datasets import load_images
+from idiolect.results.execute import run_recipe
 
 pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -52,7 +52,7 @@ def test_an_exhibit_comes_to_the_verdicts_on_the_page(name, out):
 
 
 def test_memrl_needs_neither_rounds_nor_on_average_a_server(tmp_path):
-    recipe = recipe_of(memrl.RUN, "desk")
+    recipe = recipe_of(memrl_exhibits.RUN, "desk")
     kept = [table for table in recipe.algorithms if table.name in ("persa_fl_me", "pars_push_me")]
     run_recipe(recipe.model_copy(update={"algorithms": kept}), tmp_path / "run")
     share = {table.name: shares_of(tmp_path / "run", recipe.seeds, table.name) for table in kept}

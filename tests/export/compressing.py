@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Compressed, Params
-from idiolect.problems.models import Model
+from idiolect.problems.models.networks import Model
 from idiolect.quantization.layers import VECTORS, named_leaves, quantized_layers, replace_leaves
 
 

@@ -16,11 +16,11 @@ from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
 from idiolect.export import reader
 from idiolect.export.bundle import write_bundle
-from idiolect.export.contents import bundle_size
 from idiolect.export.reader import read_bundle
-from idiolect.problems.models import cnn, mlp
-from idiolect.problems.residual import resnet
+from idiolect.problems.models.networks import cnn, mlp
+from idiolect.problems.models.residual import resnet
 from idiolect.quantization.layers import named_leaves
+from idiolect.quantization.sizes import bundle_size
 from tests.export.compressing import randomly, rounded
 
 ABOUT = {"algorithm": "qupel", "client": "3", "model": '{"name": "mlp"}', "note": 'a "quoted"\nline, ünïcode \x1f'}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from idiolect.export.bundle import write_bundle
 from idiolect.export.reader import BundleError, digest, read_bundle
-from idiolect.problems.models import mlp
+from idiolect.problems.models.networks import mlp
 from tests.export.compressing import randomly, rounded
 
 

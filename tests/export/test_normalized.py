@@ -9,10 +9,10 @@ import idiolect
 from idiolect.export.bundle import write_bundle
 from idiolect.export.onnx_models import write_onnx
 from idiolect.export.reader import read_bundle
-from idiolect.problems.classification import classification
-from idiolect.problems.datasets import load_images
-from idiolect.problems.partitions import by_classes
-from idiolect.problems.residual import resnet
+from idiolect.problems.data.datasets import load_images
+from idiolect.problems.data.partitions import by_classes
+from idiolect.problems.images import classification
+from idiolect.problems.models.residual import resnet
 from idiolect.quantization.layers import named_leaves
 
 pytestmark = pytest.mark.slow

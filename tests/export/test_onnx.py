@@ -10,11 +10,11 @@ import pytest
 
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
-from idiolect.export.contents import bundle_size
 from idiolect.export.onnx_models import write_onnx
-from idiolect.problems.models import cnn, linear, mlp
-from idiolect.problems.residual import resnet
+from idiolect.problems.models.networks import cnn, linear, mlp
+from idiolect.problems.models.residual import resnet
 from idiolect.quantization.layers import named_leaves, replace_leaves
+from idiolect.quantization.sizes import bundle_size
 from tests.export.compressing import randomly, rounded
 
 SHAPE, CLASSES = (14, 15, 2), 4

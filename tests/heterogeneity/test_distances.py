@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from idiolect.heterogeneity.distances import (
+from idiolect.inspection.distances import (
     CLIENTS,
     ROWS,
     Points,
@@ -17,9 +17,9 @@ from idiolect.heterogeneity.distances import (
     transport,
     wasserstein,
 )
-from idiolect.heterogeneity.labels import label_counts
-from idiolect.problems.clients import split_clients
-from idiolect.problems.partitions import two_worlds
+from idiolect.problems.data.client_splits import split_clients
+from idiolect.problems.data.label_counts import label_counts
+from idiolect.problems.data.partitions import two_worlds
 
 
 def cloud(numbers=None, names=None):

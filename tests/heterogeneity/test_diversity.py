@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from idiolect.heterogeneity.diversity import HESSIANS, diversity, spectral_norm
-from idiolect.heterogeneity.inspection import bounds
-from idiolect.problems.quadratics import curvatures_and_centres, quadratics
-from idiolect.problems.regression import least_squares, linear_regression
+from idiolect.inspection.diversity import HESSIANS, diversity, spectral_norm
+from idiolect.inspection.problem_inspection import bounds
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres, quadratics
+from idiolect.problems.synthetic.regressions import least_squares, linear_regression
 
 
 def closed_form(matrices: np.ndarray, centres: np.ndarray) -> tuple[float, float]:

@@ -2,11 +2,11 @@
 
 import math
 
-from idiolect.heterogeneity.distances import CLIENTS
-from idiolect.heterogeneity.inspection import inspect_problem
-from idiolect.problems.navigation import navigation
-from idiolect.problems.quadratics import quadratics
-from idiolect.report.inspection import heterogeneity_rows
+from idiolect.inspection.distances import CLIENTS
+from idiolect.inspection.inspection_tables import heterogeneity_rows
+from idiolect.inspection.problem_inspection import inspect_problem
+from idiolect.problems.synthetic.quadratic_clients import quadratics
+from idiolect.problems.worlds.navigation_tasks import navigation
 
 
 def test_learning_to_act_says_what_is_not_defined():

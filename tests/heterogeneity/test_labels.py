@@ -1,8 +1,8 @@
 import numpy as np
 
-from idiolect.heterogeneity.labels import label_counts, label_skew
-from idiolect.problems.clients import split_clients
-from idiolect.problems.quadratics import quadratics
+from idiolect.problems.data.client_splits import split_clients
+from idiolect.problems.data.label_counts import label_counts, label_skew
+from idiolect.problems.synthetic.quadratic_clients import quadratics
 
 
 def dealt(*hands):

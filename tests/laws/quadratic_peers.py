@@ -15,15 +15,15 @@ from idiolect.contracts import Algorithm, Clients, Oracle, Problem
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, PeerProgram, prepare_peers, simulate_peers
 from idiolect.engines.snapshot import Snapshot
-from idiolect.network.rounds import Rounds, arrivals, rounds
-from idiolect.network.topology import Topology, complete
-from idiolect.network.unreliable import Links
+from idiolect.network.round_tables import Rounds, arrivals, rounds
+from idiolect.network.topologies import Topology, complete
+from idiolect.network.unreliable_links import Links
 from idiolect.objectives import plain
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
-from idiolect.protocols.gossip import gossip
-from idiolect.protocols.push_sum import push_sum
-from idiolect.protocols.running_sum import running_sum
+from idiolect.problems.synthetic import quadratics
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
+from idiolect.protocols.gossip_averaging import gossip
+from idiolect.protocols.push_sums import push_sum
+from idiolect.protocols.running_sums import running_sum
 
 ONE_WORKER = Workers(1)  # more would compile every lane for itself
 N, D, T, ETA, MOST = 4, 3, 8, 0.05, 30

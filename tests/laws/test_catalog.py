@@ -9,8 +9,8 @@ import pytest
 from idiolect import catalog
 from idiolect.contracts import PersonalObjective, Protocol, Split
 from idiolect.engines import Workers, prepare, simulate
-from idiolect.engines.program import Arrival, Program, open_ledger, training_key
-from idiolect.engines.stepwise import run_stepwise
+from idiolect.engines.simulator.server_program import Arrival, Program, open_server, training_key
+from idiolect.engines.simulator.stepwise_server import run_stepwise
 from idiolect.network import Network, draw_timeline
 from tests.laws.quadratic_peers import noisy_quadratics
 
@@ -79,13 +79,13 @@ def test_every_cell_learns_is_reproducible_and_does_not_depend_on_the_engine(nam
 @pytest.mark.parametrize("name", CELLS)
 def test_no_update_changes_a_type_so_nothing_is_compiled_twice(name):
     program, clients = prepared(name), PROBLEM.clients
-    ledger = open_ledger(program, PROBLEM.init(jax.random.key(0)), len(clients.participating), clients.total)
-    opened, offer, zero = kinds(ledger), program.protocol.server.offer(ledger.server), np.int32(0)
+    server_state = open_server(program, PROBLEM.init(jax.random.key(0)), len(clients.participating), clients.total)
+    opened, offer, zero = kinds(server_state), program.protocol.server.offer(server_state.server), np.int32(0)
     before = program.work.init(offer, 0)
     turn = program.turn(before, offer, clients.train.shard(0), training_key(0), zero)
-    ledger, kept = program.absorb(ledger, before, turn, Arrival(zero, zero, np.float32(0)))
-    assert kinds(ledger._replace(totals={})) == opened
-    assert kinds(program.close(ledger)) == kinds(ledger)
+    server_state, kept = program.absorb(server_state, before, turn, Arrival(zero, zero, np.float32(0)))
+    assert kinds(server_state._replace(totals={})) == opened
+    assert kinds(program.close(server_state)) == kinds(server_state)
     assert kinds(kept) == kinds(before)
 
 

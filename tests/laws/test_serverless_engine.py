@@ -9,13 +9,13 @@ import pytest
 from idiolect.contracts import Algorithm, Split, StepRule
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
-from idiolect.engines.serverless.stepwise import run_peers_stepwise
+from idiolect.engines.serverless.stepwise_peers import run_peers_stepwise
 from idiolect.engines.snapshot import Snapshot
-from idiolect.network.rounds import rounds
-from idiolect.network.topology import erdos_renyi, topology
-from idiolect.network.unreliable import draw_rounds
+from idiolect.network.round_tables import rounds
+from idiolect.network.topologies import erdos_renyi, topology
+from idiolect.network.unreliable_links import draw_rounds
 from idiolect.objectives import maml, moreau, plain
-from idiolect.protocols.running_sum import running_sum
+from idiolect.protocols.running_sums import running_sum
 from tests.laws import quadratic_peers
 from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
 

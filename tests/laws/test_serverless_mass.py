@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from idiolect.contracts import Algorithm, StepRule
 from idiolect.engines.serverless import Lane, prepare_peers
-from idiolect.network.rounds import Rounds, rounds
-from idiolect.network.topology import Topology, erdos_renyi, ring, topology
-from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.network.round_tables import Rounds, rounds
+from idiolect.network.topologies import Topology, erdos_renyi, ring, topology
+from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import plain
-from idiolect.protocols.running_sum import running_sum
+from idiolect.protocols.running_sums import running_sum
 from tests.laws.quadratic_peers import (
     CENTRES,
     ETA,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from idiolect.network.topology import Topology, Wire
+from idiolect.network.topologies import Topology, Wire
 
 
 def draw(wire: Wire, agents: int, seed: int = 0) -> Topology:

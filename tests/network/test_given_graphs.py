@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
-from idiolect.network.topology import Topology, edges, file, topology
+from idiolect.network.topologies import Topology, edges, file, topology
 from idiolect.options import make
 from tests.network.sound_graphs import assert_sound, draw, pairs, reaches_everyone
 

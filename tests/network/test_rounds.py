@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
-from idiolect.network.rounds import Rounds, accumulated, arrivals, delivered_share, oldest, rounds, taken_in
-from idiolect.network.topology import complete, erdos_renyi, topology
-from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.network.round_tables import Rounds, accumulated, arrivals, delivered_share, oldest, rounds, taken_in
+from idiolect.network.topologies import complete, erdos_renyi, topology
+from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.theory import contact_period
 
 PAIR = topology(2, [(0, 1), (1, 0)])

@@ -11,7 +11,7 @@ from idiolect.contracts import Schedule
 from idiolect.errors import UserMistake
 from idiolect.network import Delay, Network, Timeline, active_share, draw_timeline
 from idiolect.network.delays import Devices
-from idiolect.network.timeline import NO_ROUND
+from idiolect.network.timelines import NO_ROUND
 
 ROUNDS, FREE = Schedule(rounds=True), Schedule(rounds=False)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
-from idiolect.network.timeline import (
+from idiolect.network.timelines import (
     ARRIVAL,
     CLOSE,
     NO_ROUND,

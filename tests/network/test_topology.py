@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
-from idiolect.network.topology import (
+from idiolect.network.topologies import (
     complete,
     edges,
     erdos_renyi,
@@ -188,5 +188,5 @@ def test_options_out_of_bounds_are_refused(factory, options, said):
 
 
 def test_networkx_is_loaded_only_when_it_is_needed():
-    code = "import sys, idiolect.network.topology; sys.exit('networkx' in sys.modules)"
+    code = "import sys, idiolect.network.topologies; sys.exit('networkx' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

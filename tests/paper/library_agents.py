@@ -12,8 +12,8 @@ import numpy as np
 from idiolect.contracts import Algorithm, Problem
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
-from idiolect.network.rounds import Rounds
-from idiolect.network.unreliable import Links
+from idiolect.network.round_tables import Rounds
+from idiolect.network.unreliable_links import Links
 
 ONE_WORKER = Workers(1)  # more would compile every lane for itself
 N, D = 6, 4

@@ -10,9 +10,9 @@ import pytest
 from idiolect import catalog
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.network import Network, draw_timeline, staleness
-from idiolect.network.timeline import ARRIVAL, CLOSE, OFFER, events
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
+from idiolect.network.timelines import ARRIVAL, CLOSE, OFFER, events
+from idiolect.problems.synthetic import quadratics
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
 
 Q, ETA, N, D = 5, 0.03, 6, 4
 

@@ -7,13 +7,13 @@ import optax
 
 from idiolect import catalog
 from idiolect.engines import Workers, prepare, simulate
-from idiolect.engines.program import training_key
+from idiolect.engines.simulator.server_program import training_key
 from idiolect.engines.workers import COMPILER_OPTIONS
 from idiolect.network import timeline
 from idiolect.problems import classification
-from idiolect.problems.datasets import load_images
-from idiolect.problems.models import mlp
-from idiolect.problems.partitions import by_classes
+from idiolect.problems.data.datasets import load_images
+from idiolect.problems.data.partitions import by_classes
+from idiolect.problems.models.networks import mlp
 
 CLIENTS, ROUNDS, STEPS, RATE, BATCH = 4, 3, 5, 0.1, 16
 

@@ -10,8 +10,13 @@ import pytest
 from idiolect import catalog
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.network import Delay, Network, draw_timeline
-from idiolect.problems import linear_regression, quadratics
-from idiolect.problems.quadratics import curvatures_and_centres, maml_curvature, minimiser, moreau_curvature
+from idiolect.problems.synthetic import linear_regression, quadratics
+from idiolect.problems.synthetic.quadratic_clients import (
+    curvatures_and_centres,
+    maml_curvature,
+    minimiser,
+    moreau_curvature,
+)
 
 COSTS = {
     "plain": ({}, lambda a: a),
@@ -42,7 +47,7 @@ def test_rounds_settle_at_the_minimiser_of_their_cost(cost):
 
 def test_linear_regression_settles_near_its_least_squares_solution():
     problem = linear_regression(clients=5, dimension=6, samples=400, seed=1)
-    from idiolect.problems.regression import least_squares
+    from idiolect.problems.synthetic.regressions import least_squares
 
     algorithm = catalog.algorithm("fedavg", problem, local_steps=1, step_size=0.05, batch_size=200)
     schedule = algorithm.protocol.schedule

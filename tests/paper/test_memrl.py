@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from idiolect import learn
-from idiolect.engines.program import training_key
-from idiolect.evaluation import Budget
-from idiolect.network.timeline import timeline
-from idiolect.network.topology import ring
-from idiolect.problems import navigation
-from idiolect.problems.environments import grid_navigation
-from idiolect.problems.policies import tabular_policy
-from idiolect.problems.policy_gradient import rollout
+from idiolect.engines.simulator.server_program import training_key
+from idiolect.evaluation.scoring import Budget
+from idiolect.network.timelines import timeline
+from idiolect.network.topologies import ring
+from idiolect.problems.worlds import navigation
+from idiolect.problems.worlds.environments import grid_navigation
+from idiolect.problems.worlds.policies import tabular_policy
+from idiolect.problems.worlds.policy_gradient import rollout
 
 TASKS, SIZE, HORIZON, GAMMA = 3, 3, 6, 0.9
 LAMBDA, NU, ALPHA, BETA, CAP, BATCH, ROUNDS = 0.5, 1.8, 0.8, 0.6, 4, 5, 3

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Algorithm, Problem, StepRule
-from idiolect.engines.program import training_key
-from idiolect.network.rounds import Rounds
-from idiolect.network.topology import erdos_renyi
-from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.engines.simulator.server_program import training_key
+from idiolect.network.round_tables import Rounds
+from idiolect.network.topologies import erdos_renyi
+from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import maml
-from idiolect.problems import linear_regression
-from idiolect.protocols.running_sum import running_sum
+from idiolect.problems.synthetic import linear_regression
+from idiolect.protocols.running_sums import running_sum
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
 B, ALPHA = 5, 0.05

@@ -10,13 +10,13 @@ import pytest
 
 from idiolect import theory
 from idiolect.contracts import Algorithm, StepRule
-from idiolect.network.rounds import Rounds, rounds
-from idiolect.network.topology import Topology, erdos_renyi
-from idiolect.network.unreliable import draw_rounds
+from idiolect.network.round_tables import Rounds, rounds
+from idiolect.network.topologies import Topology, erdos_renyi
+from idiolect.network.unreliable_links import draw_rounds
 from idiolect.objectives import plain
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
-from idiolect.protocols.running_sum import running_sum
+from idiolect.problems.synthetic import quadratics
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
+from idiolect.protocols.running_sums import running_sum
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
 
 

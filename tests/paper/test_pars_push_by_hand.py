@@ -11,11 +11,11 @@ import pytest
 from idiolect.contracts import Algorithm, Problem, StepRule
 from idiolect.engines.serverless import Lane, PeerProgram, prepare_peers, simulate_peers
 from idiolect.engines.snapshot import Snapshot
-from idiolect.network.rounds import Rounds, rounds
-from idiolect.network.topology import topology
+from idiolect.network.round_tables import Rounds, rounds
+from idiolect.network.topologies import topology
 from idiolect.objectives import plain
 from idiolect.problems import problem
-from idiolect.protocols.running_sum import running_sum
+from idiolect.protocols.running_sums import running_sum
 from tests.paper.library_agents import ONE_WORKER
 
 PAIR, FIVE = topology(2, [(0, 1), (1, 0)]), [1, 2, 3, 4, 5]

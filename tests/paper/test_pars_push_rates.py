@@ -7,9 +7,9 @@ from idiolect import catalog
 from idiolect.contracts import StepRule
 from idiolect.engines import Workers
 from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
-from idiolect.network.topology import exponential
-from idiolect.network.unreliable import Links, draw_rounds
-from idiolect.problems import quadratics
+from idiolect.network.topologies import exponential
+from idiolect.network.unreliable_links import Links, draw_rounds
+from idiolect.problems.synthetic import quadratics
 
 SEEDS = range(8)
 TIMES = np.unique(np.geomspace(300, 300 * 10**1.5, 12).astype(int)).tolist()  # a decade and a half

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from idiolect.errors import Interrupted
-from idiolect.reproduction import rates
-from idiolect.reproduction.exhibit import Errand
-from idiolect.reproduction.exponents import powers
-from idiolect.reproduction.rate_pieces import LAMBDA, LOCAL_STEPS, SMOOTHNESS, Piece, cost_of, problem_of, run_piece
+from idiolect.papers import rate_exhibits
+from idiolect.papers.exhibit import Errand
+from idiolect.papers.exponents import powers
+from idiolect.papers.rate_pieces import LAMBDA, LOCAL_STEPS, SMOOTHNESS, Piece, cost_of, problem_of, run_piece
 
 SEEDS, STEPS = (0, 1, 2, 3), 100
 LANES = {
@@ -96,40 +96,40 @@ def folder(tmp_path_factory):
 def test_quick_runs_end_to_end_and_no_bound_is_violated(folder):
     told = []
     errand = Errand("quick", SEEDS, folder, progress=lambda what, share: told.append((what, share)))
-    findings = rates.TABLE_1.perform(errand)
+    findings = rate_exhibits.TABLE_1.perform(errand)
     bounds = [claim for claim in findings.claims if "stays below the bound" in claim.statement]
     assert [claim.verdict for claim in bounds] == ["holds"] * 3
     assert all(claim.seeds == SEEDS for claim in findings.claims)
     assert len(findings.pictures) == 8
     assert all(len(picture.figure.data) > 1 for picture in findings.pictures)
-    assert [what for what, _ in told] == [piece.name for piece in rates.plan("quick")]
+    assert [what for what, _ in told] == [piece.name for piece in rate_exhibits.plan("quick")]
     assert sorted(share for _, share in told) == [share for _, share in told]
 
 
 def test_what_is_finished_is_not_run_again(folder, monkeypatch):
     """Needs the files of the test before."""
     kept = folder / "persa-fl-table-1-quick"
-    assert {path.stem for path in kept.iterdir()} == {piece.name for piece in rates.plan("quick")}
-    before = rates.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims
+    assert {path.stem for path in kept.iterdir()} == {piece.name for piece in rate_exhibits.plan("quick")}
+    before = rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims
     ran = []
-    monkeypatch.setattr("idiolect.reproduction.rate_pieces.run_piece", lambda piece, *rest: ran.append(piece.name))
-    assert rates.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims == before
+    monkeypatch.setattr("idiolect.papers.rate_pieces.run_piece", lambda piece, *rest: ran.append(piece.name))
+    assert rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims == before
     assert ran == []
     (kept / "rates-plain-b1-T400.json").write_text("{")
     with pytest.raises(AttributeError):  # the stand-in measures nothing
-        rates.TABLE_1.perform(Errand("quick", SEEDS, folder))
+        rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder))
     assert ran == ["rates-plain-b1-T400"]
 
 
 def test_a_wish_to_stop_is_heard_before_the_next_piece(tmp_path):
     with pytest.raises(Interrupted):
-        rates.TABLE_1.perform(Errand("quick", SEEDS, tmp_path, stop=lambda: True))
+        rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, tmp_path, stop=lambda: True))
     assert list((tmp_path / "persa-fl-table-1-quick").iterdir()) == []
 
 
-@pytest.mark.parametrize("scale", rates.TABLE_1.scales)
+@pytest.mark.parametrize("scale", rate_exhibits.TABLE_1.scales)
 def test_every_piece_of_a_scale_has_a_file_of_its_own(scale):
-    pieces = rates.plan(scale)
+    pieces = rate_exhibits.plan(scale)
     assert len({piece.name for piece in pieces}) == len(pieces)
     assert all(piece.steps % 100 == 0 for piece in pieces)
 

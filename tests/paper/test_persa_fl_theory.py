@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from idiolect.constants import Constants, Variation
+from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
-from idiolect.problems import robust_location
-from idiolect.problems.robust_location import training_places
+from idiolect.problems.synthetic import robust_location
+from idiolect.problems.synthetic.locations import training_places
 from idiolect.theory import (
     Run,
     fedasync_bound,

@@ -9,9 +9,9 @@ import pytest
 from idiolect import catalog
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.network import Network, draw_timeline
-from idiolect.network.timeline import ARRIVAL, OFFER, events
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
+from idiolect.network.timelines import ARRIVAL, OFFER, events
+from idiolect.problems.synthetic import quadratics
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
 
 N, D, Q = 4, 6, 5
 ETA1, ETA2, ETA3, LAMBDA, LAMBDA_P = 0.1, 0.02, 0.6, 0.3, 0.5

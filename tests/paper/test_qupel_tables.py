@@ -2,8 +2,8 @@
 
 import pytest
 
-from idiolect.recipes import load_recipe
-from idiolect.runs import run_recipe
+from idiolect.experiments.recipe_files import load_recipe
+from idiolect.results.execute import run_recipe
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idiolect.constants import Constants
+from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
 from idiolect.objectives import quantized
 from idiolect.quantization.quantizers import soft

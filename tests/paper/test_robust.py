@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from idiolect import catalog
-from idiolect.building import check_timeline
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.errors import UserMistake
+from idiolect.experiments.building import check_timeline
 from idiolect.network import Network, draw_timeline, timeline
-from idiolect.network.timeline import ARRIVAL, OFFER, events
-from idiolect.problems import quadratics
-from idiolect.problems.quadratics import curvatures_and_centres
+from idiolect.network.timelines import ARRIVAL, OFFER, events
+from idiolect.problems.synthetic import quadratics
+from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
 from idiolect.protocols.robust import clip, combination
 
 Q, ETA, N, D, ROOM = 5, 0.03, 6, 4, 9

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from idiolect.contracts import Clients
 from idiolect.errors import UserMistake
-from idiolect.problems.clients import PARTS, Shares, split_clients
+from idiolect.problems.data.client_splits import PARTS, Shares, split_clients
 
 SIZES = st.lists(st.integers(3, 60), min_size=1, max_size=6)
 SHARES = (

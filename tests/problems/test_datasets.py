@@ -8,7 +8,7 @@ import pooch
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.problems.datasets import SOURCES, data_folders, digits, load_images
+from idiolect.problems.data.datasets import SOURCES, data_folders, digits, load_images
 from tests.problems.test_image_files import BATCHES, binary, idx
 
 IDX = [f"{part}-{kind}.gz" for part in ("train", "t10k") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]

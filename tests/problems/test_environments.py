@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.problems.environments import MOVES, grid_navigation, point_navigation
+from idiolect.problems.worlds.environments import MOVES, grid_navigation, point_navigation
 
 KEY = jax.random.key(0)
 WEST, EAST, SOUTH, NORTH = range(4)

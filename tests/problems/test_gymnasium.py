@@ -11,12 +11,13 @@ import pytest
 from idiolect.engines import Workers
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import UserMistake
-from idiolect.evaluation import mean_scores
-from idiolect.problems import acting_problem, cartpole, gymnasium_environment, gymnasium_world
-from idiolect.problems.cartpole import cart_with_pole
-from idiolect.problems.live_worlds import LiveWorlds
-from idiolect.problems.policies import gaussian_policy, softmax_policy
-from idiolect.problems.policy_gradient import policy_oracle, rollout
+from idiolect.evaluation.scoring import mean_scores
+from idiolect.problems.worlds import acting_problem, cartpole, gymnasium_environment
+from idiolect.problems.worlds import gymnasium_environments as gymnasium_world
+from idiolect.problems.worlds.environment_pool import EnvironmentPool
+from idiolect.problems.worlds.poles import cart_with_pole
+from idiolect.problems.worlds.policies import gaussian_policy, softmax_policy
+from idiolect.problems.worlds.policy_gradient import policy_oracle, rollout
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -95,7 +96,7 @@ def test_answers_do_not_depend_on_what_was_asked_before(limit):
     scripts = [(task, seed, rng.integers(0, 2, 25)) for task in (SHORT, LONG) for seed in (0, 1, 0)]
     stories = [play(cart_with_pole(task), seed, script) for task, seed, script in scripts]
     questions = [(row, count) for count in range(26) for row in range(len(scripts))]
-    worlds = LiveWorlds(cart_with_pole, int, horizon=25, limit=limit)
+    worlds = EnvironmentPool(cart_with_pole, int, horizon=25, limit=limit)
     for order in (questions, questions, *(rng.permutation(questions) for _ in range(2))):
         for row, count in order:
             task, seed, script = scripts[row]

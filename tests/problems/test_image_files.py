@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from idiolect.problems.image_files import Corrupt, read_cifar, read_idx
+from idiolect.problems.data.image_files import Corrupt, read_cifar, read_idx
 
 ROWS, ROW = 10_000, 3072
 BATCHES = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]

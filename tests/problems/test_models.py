@@ -10,9 +10,9 @@ import pytest
 
 from idiolect.catalog import MODELS
 from idiolect.errors import UserMistake
-from idiolect.problems.convolution import convolve_and_pool
-from idiolect.problems.models import Model, cnn, linear, mlp
-from idiolect.problems.residual import resnet
+from idiolect.problems.models.convolution import convolve_and_pool
+from idiolect.problems.models.networks import Model, cnn, linear, mlp
+from idiolect.problems.models.residual import resnet
 
 KEY = jax.random.key(0)
 DIGITS, MNIST, CIFAR = (8, 8, 1), (28, 28, 1), (32, 32, 3)

@@ -9,8 +9,8 @@ import pytest
 
 from idiolect.errors import UserMistake
 from idiolect.objectives import maml
-from idiolect.problems import linear_regression
-from idiolect.problems.optima import (
+from idiolect.problems.synthetic import linear_regression
+from idiolect.problems.synthetic.exact_minimisers import (
     LeastSquares,
     Quadratic,
     maml_quadratic,
@@ -18,9 +18,9 @@ from idiolect.problems.optima import (
     plain_quadratic,
     training_data,
 )
-from idiolect.problems.quadratics import maml_curvature
-from idiolect.problems.quadratics import minimiser as minimiser_of_centres
-from idiolect.problems.regression import least_squares
+from idiolect.problems.synthetic.quadratic_clients import maml_curvature
+from idiolect.problems.synthetic.quadratic_clients import minimiser as minimiser_of_centres
+from idiolect.problems.synthetic.regressions import least_squares
 
 
 def some_client(seed: int = 0, samples: int = 3, dimension: int = 2, ridge: float = 0.3) -> LeastSquares:

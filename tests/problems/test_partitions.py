@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from idiolect.catalog import PARTITIONS
 from idiolect.errors import UserMistake
-from idiolect.problems.partitions import Deal, by_classes, dirichlet, iid, two_worlds
+from idiolect.problems.data.partitions import Deal, by_classes, dirichlet, iid, two_worlds
 
 TEN_CLASSES = np.repeat(np.arange(10), 400)
 DEALS: dict[str, Deal] = {

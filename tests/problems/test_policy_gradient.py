@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.evaluation import mean_scores
+from idiolect.evaluation.scoring import mean_scores
 from idiolect.objectives import maml, moreau
-from idiolect.problems import environments, navigation, point_navigation
-from idiolect.problems.acting import best_scores
-from idiolect.problems.environments import MOVES, Environment, grid_navigation
-from idiolect.problems.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
-from idiolect.problems.policy_gradient import policy_oracle, rollout
+from idiolect.problems.worlds import environments, navigation, point_navigation
+from idiolect.problems.worlds.acting import best_scores
+from idiolect.problems.worlds.environments import MOVES, Environment, grid_navigation
+from idiolect.problems.worlds.policies import Policy, gaussian_policy, softmax_policy, tabular_policy
+from idiolect.problems.worlds.policy_gradient import policy_oracle, rollout
 
 KEY = jax.random.key(3)
 SIZE, HORIZON, DISCOUNT, GOAL = 2, 3, 0.8, (1, 0)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import idiolect
 from idiolect.catalog import SYNTHETIC
+from idiolect.engines.learner import fine_tune
 from idiolect.errors import UserMistake
-from idiolect.learner import fine_tune
+from idiolect.experiments.schema import parse_recipe, write_recipe
 from idiolect.options import make
-from idiolect.problems import ranking
-from idiolect.problems.forest import forest_scores
-from idiolect.problems.rank_metrics import METRICS, normalized_mrr, top1
-from idiolect.problems.ranking import LOSSES, MODELS, click_entropy, click_error
-from idiolect.recipes.tables import parse_recipe, write_recipe
+from idiolect.problems.ranking import ranking
+from idiolect.problems.ranking.forest import forest_scores
+from idiolect.problems.ranking.rank_metrics import METRICS, normalized_mrr, top1
+from idiolect.problems.ranking.search_ranking import LOSSES, MODELS, click_entropy, click_error
 
 PLACES = 5  # every list is padded to this length, so that each function is compiled once
 METRIC = {name: jax.jit(judge) for name, (_, judge) in METRICS.items()}

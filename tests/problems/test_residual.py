@@ -12,14 +12,14 @@ import idiolect
 from idiolect.catalog import MODELS
 from idiolect.contracts import Problem, Shard
 from idiolect.errors import UserMistake
-from idiolect.evaluation import Budget
+from idiolect.evaluation.scoring import Budget
 from idiolect.options import make
-from idiolect.problems.classification import classification
-from idiolect.problems.datasets import load_images
-from idiolect.problems.models import Model, linear
-from idiolect.problems.padded import convolve
-from idiolect.problems.partitions import by_classes
-from idiolect.problems.residual import resnet
+from idiolect.problems.data.datasets import load_images
+from idiolect.problems.data.partitions import by_classes
+from idiolect.problems.images import classification
+from idiolect.problems.models.networks import Model, linear
+from idiolect.problems.models.padded_convolution import convolve
+from idiolect.problems.models.residual import resnet
 
 KEY = jax.random.key(0)
 DIGITS, CIFAR = (8, 8, 1), (32, 32, 3)

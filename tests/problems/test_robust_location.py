@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Problem, Shard
-from idiolect.problems import robust_location
-from idiolect.problems.robust_location import training_places
+from idiolect.problems.synthetic import robust_location
+from idiolect.problems.synthetic.locations import training_places
 
 SMOOTHNESS, WIDTH = 0.7, 1.6
 KEY = jax.random.key(0)

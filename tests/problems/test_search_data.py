@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.problems.click_tables import read_clicks
-from idiolect.problems.search_data import Crowd, draw_preferences, draw_searches, taste
+from idiolect.problems.ranking.click_tables import read_clicks
+from idiolect.problems.ranking.search_data import Crowd, draw_preferences, draw_searches, taste
 
 SMALL = Crowd(clients=6, queries=(5, 9), suggestions=(2, 4), dimension=3)
 

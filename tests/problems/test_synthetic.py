@@ -14,9 +14,14 @@ import pytest
 
 from idiolect.contracts import Problem, Shard
 from idiolect.errors import UserMistake
-from idiolect.problems import linear_regression, logistic_regression, quadratics
-from idiolect.problems.quadratics import curvatures_and_centres, maml_curvature, minimiser, moreau_curvature
-from idiolect.problems.regression import least_squares
+from idiolect.problems.synthetic import linear_regression, logistic_regression, quadratics
+from idiolect.problems.synthetic.quadratic_clients import (
+    curvatures_and_centres,
+    maml_curvature,
+    minimiser,
+    moreau_curvature,
+)
+from idiolect.problems.synthetic.regressions import least_squares
 
 KEY = jax.random.key(0)
 CLIENTS, DIMENSION = 4, 5

@@ -7,8 +7,8 @@ import pytest
 
 from idiolect import catalog
 from idiolect.errors import UserMistake
-from idiolect.problems import quadratics
-from idiolect.problems.models import cnn, mlp
+from idiolect.problems.models.networks import cnn, mlp
+from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.codebooks import deal_widths, first_levels, fit_levels
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.rates import Changing, rate_at

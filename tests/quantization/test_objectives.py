@@ -9,7 +9,7 @@ from idiolect import catalog
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.network import Network, draw_timeline
 from idiolect.objectives import binary_relax, post_training, quantized
-from idiolect.problems import quadratics
+from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.personal import Own
 from tests.oracles import CLIENTS
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idiolect.quantization.proximal import draw_levels, draw_weights
+from idiolect.quantization.proximal_maps import draw_levels, draw_weights
 
 GRID = st.integers(-8, 8).map(lambda k: k / 4)
 LEVELS = st.lists(GRID, min_size=3, max_size=3).map(lambda v: np.sort(np.array(v)))

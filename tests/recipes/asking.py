@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from idiolect.errors import UserMistake
-from idiolect.recipes import load_recipe
+from idiolect.experiments.recipe_files import load_recipe
 
 
 def refusal(source: str, *settings: str) -> str:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from idiolect import catalog
-from idiolect.building import build_algorithm, build_problem
 from idiolect.errors import UserMistake
-from idiolect.recipes import Recipe, load_recipe, parse_recipe
+from idiolect.experiments.building import build_algorithm, build_problem
+from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.schema import Recipe, parse_recipe
 from tests.recipes.asking import refusal
 
 OUT_OF_RANGE = [

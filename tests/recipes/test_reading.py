@@ -5,8 +5,9 @@ import tomllib
 import pytest
 
 from idiolect.errors import UserMistake
+from idiolect.experiments.recipe_files import builtin_recipes, load_recipe
+from idiolect.experiments.schema import write_recipe
 from idiolect.network import Delay
-from idiolect.recipes import builtin_recipes, load_recipe, write_recipe
 from tests.recipes.asking import written
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from idiolect.network import topology
-from idiolect.network.rounds import rounds
-from idiolect.network.timeline import timeline
+from idiolect.network.round_tables import rounds
+from idiolect.network.timelines import timeline
 from idiolect.report.changes import changes, tally
-from idiolect.report.evidence import Evidence
-from idiolect.report.traits import Traits, traits_of
+from idiolect.report.client_traits import Traits, traits_of
+from idiolect.report.report_data import ReportData
 
 BEFORE, AFTER = [0.5, 0.6, 0.7, 0.8], [0.9, 0.5, 0.7, 0.5]  # gains of 0.4, -0.1, 0 and -0.3
 
@@ -27,9 +27,9 @@ def cell(*, higher: bool = True, seed: int = 0, ended: str = "") -> dict[str, An
     }  # fmt: skip
 
 
-def evidence(*cells: dict[str, Any]) -> Evidence:
+def evidence(*cells: dict[str, Any]) -> ReportData:
     traits = {("mine", c["seed"]): {k: Traits(samples=10.0 * (k + 1)) for k in range(4)} for c in cells}
-    return Evidence([], ["mine"], list(cells), [], {}, traits)
+    return ReportData([], ["mine"], list(cells), [], {}, traits)
 
 
 def test_losers_are_those_whose_score_falls():

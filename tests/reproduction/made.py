@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from idiolect.reproduction.trials import Ran, Trial, recipe_of
+from idiolect.papers.trials import FinishedTrial, Trial, recipe_of
 
 SEEDS = (0, 1, 2)
 Scores = Callable[[str, int], Mapping[str, float]]  # (label, seed) -> column -> score
 
 
-def made(trial: Trial, scores: Scores, scale: str = "desk", clients: int = 1, **extra) -> Ran:
+def made(trial: Trial, scores: Scores, scale: str = "desk", clients: int = 1, **extra) -> FinishedTrial:
     """A run of the trial in which every client and point of a cell has the scores that `scores` says."""
     recipe = recipe_of(trial, scale, SEEDS)
     cells = [cell(label, seed, scores(label, seed), clients) for label in recipe.labels for seed in SEEDS]
-    return Ran(recipe, Path("nowhere"), cells, extra.get("references", []))
+    return FinishedTrial(recipe, Path("nowhere"), cells, extra.get("references", []))
 
 
 def cell(label: str, seed: int, columns: Mapping[str, float], clients: int = 1, ended: str = "", reports=({}, {})):

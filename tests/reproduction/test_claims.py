@@ -5,8 +5,17 @@ import pytest
 
 from idiolect.contracts import Schedule
 from idiolect.network import Delay, Network, draw_timeline, timeline
-from idiolect.reproduction import memrl, pars_push, per_fedavg, persa_fl, qupel, qupel_sizes, ranking, schedules
-from idiolect.reproduction.exhibit import Errand
+from idiolect.papers import (
+    memrl_exhibits,
+    pars_push_exhibits,
+    per_fedavg_exhibits,
+    persa_fl_exhibits,
+    qupel_exhibits,
+    qupel_sizes,
+    ranking_exhibits,
+    schedule_exhibits,
+)
+from idiolect.papers.exhibit import Request
 from tests.reproduction.made import SEEDS, cell, made, noise
 
 
@@ -17,8 +26,8 @@ def verdicts(claims):
 def perform(monkeypatch, module, exhibit, *runs):
     """An exhibit's findings on these runs instead of real ones, in the order in which it asks for them."""
     waiting = list(runs)
-    monkeypatch.setattr(module, "carry_out", lambda trial, errand: waiting.pop(0))
-    return exhibit.perform(Errand("desk", exhibit.scales["desk"].seeds, None))
+    monkeypatch.setattr(module, "carry_out", lambda trial, request: waiting.pop(0))
+    return exhibit.perform(Request("desk", exhibit.scales["desk"].seeds, None))
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.05, "holds"), (0.0005, "not shown"), (-0.05, "fails")])
@@ -26,7 +35,9 @@ def test_pars_push_fig_1(gain, verdict, monkeypatch):
     def errors(label, seed):
         return {str(u): 1 - 0.1 * u + noise(seed) * ("rasgp" in label) - gain * (label != "rasgp") for u in range(6)}
 
-    findings = perform(monkeypatch, pars_push, pars_push.FIG_1, made(pars_push.LOSSY, errors))
+    findings = perform(
+        monkeypatch, pars_push_exhibits, pars_push_exhibits.FIG_1, made(pars_push_exhibits.LOSSY, errors)
+    )
     assert verdicts(findings.claims) == [verdict] * 5
     assert len(findings.pictures) == 1
 
@@ -50,8 +61,8 @@ def test_pars_push_fig_2(end, lost, whole, expected, monkeypatch):
         ]
         return ran._replace(cells=cells)
 
-    lossy, lossless = run(pars_push.LOSSY, end, lost), run(pars_push.LOSSLESS, whole, "")
-    findings = perform(monkeypatch, pars_push, pars_push.FIG_2, lossy, lossless)
+    lossy, lossless = run(pars_push_exhibits.LOSSY, end, lost), run(pars_push_exhibits.LOSSLESS, whole, "")
+    findings = perform(monkeypatch, pars_push_exhibits, pars_push_exhibits.FIG_2, lossy, lossless)
     assert verdicts(findings.claims) == expected
     assert findings.seconds == 2.0 * (len(lossy.cells) + len(lossless.cells))
 
@@ -71,7 +82,9 @@ def test_persa_fl_fig_2b_the_best_of_the_others_counts(me, maml, expected, monke
         score = best.get(label, 0.7) + noise(seed) * (1 if label in ("fedasync", "persa_fl_me") else -1)
         return dict.fromkeys(("0", "1", "10"), score)
 
-    findings = perform(monkeypatch, persa_fl, persa_fl.FIG_2B, made(persa_fl.MNIST, accuracies))
+    findings = perform(
+        monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)
+    )
     assert verdicts(findings.claims)[:2] == expected
     assert [row[0] for row in findings.tables[0].rows] == findings_labels()
 
@@ -86,7 +99,9 @@ def test_persa_fl_fig_2b_the_spread_over_seeds_decides_who_is_stabler(wide, verd
         score = 0.9 + (1e-3 if label == "persa_fl_me" else wide) * (seed - 1)
         return dict.fromkeys(("0", "1", "10"), score)
 
-    findings = perform(monkeypatch, persa_fl, persa_fl.FIG_2B, made(persa_fl.MNIST, accuracies))
+    findings = perform(
+        monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)
+    )
     assert findings.claims[2].verdict == verdict
 
 
@@ -96,16 +111,18 @@ def test_per_fedavg_fig_1_decides_each_setting_by_itself(monkeypatch):
         stepped = (0.8 if worse else 0.95) if label.startswith("per") else 0.9
         return {"0": 0.85 + noise(seed), "1": stepped}
 
-    findings = perform(monkeypatch, per_fedavg, per_fedavg.FIG_1, made(per_fedavg.RUN, accuracies))
+    findings = perform(
+        monkeypatch, per_fedavg_exhibits, per_fedavg_exhibits.FIG_1, made(per_fedavg_exhibits.RUN, accuracies)
+    )
     assert len(findings.claims) == 8
     failed = [claim.statement for claim in findings.claims if claim.verdict != "holds"]
     assert failed == ["tau = 10, r = 0.5: Per-FedAvg after one step is above FedAvg after one step"]
 
 
 def test_qupel_table_1_decides_each_step_of_the_order(monkeypatch):
-    order = dict(zip(qupel._ALONE, (0.9, 0.8, 0.7, 0.6, 0.65), strict=True))  # BinaryRelax above ProxQuant
+    order = dict(zip(qupel_exhibits._ALONE, (0.9, 0.8, 0.7, 0.6, 0.65), strict=True))  # BinaryRelax above ProxQuant
     ran = made(qupel_sizes.ALONE, lambda label, seed: {"0": 0, "own": order.get(label, 0.1) + noise(seed)})
-    findings = perform(monkeypatch, qupel, qupel.TABLE_1, ran)
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_1, ran)
     assert verdicts(findings.claims) == ["holds", "holds", "holds", "fails"]
     assert "BinaryRelax" in findings.claims[-1].finding
     assert all(claim.finding == "" for claim in findings.claims[:-1])
@@ -120,12 +137,12 @@ def test_qupel_table_2_and_fig_1(cost, cheap, monkeypatch):
         return {"0": 0, "own": own}
 
     ran = made(qupel_sizes.TOGETHER, accuracies)
-    findings = perform(monkeypatch, qupel, qupel.TABLE_2, ran)
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_2, ran)
     *widths, fedavg, three_bits = verdicts(findings.claims)
     assert widths == ["holds"] * 5 + ["fails"], "at 2 bits nobody gains in this run"
     assert fedavg == "holds"
     assert three_bits == cheap
-    assert verdicts(perform(monkeypatch, qupel, qupel.FIG_1, ran).claims) == ["holds", "holds"]
+    assert verdicts(perform(monkeypatch, qupel_exhibits, qupel_exhibits.FIG_1, ran).claims) == ["holds", "holds"]
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.01, "holds"), (0.0005, "not shown"), (-0.01, "fails")])
@@ -137,7 +154,7 @@ def test_qupel_table_3_looks_at_the_control_clients_only(gain, verdict, monkeypa
             control = client["client"] < 10
             jitter = noise(each["seed"]) if beside == 1 else 2 * noise(each["seed"]) if beside == 2 else 0.0
             client["scores"] = {"own": 0.5 + gain * beside + jitter if control else 0.9 - 0.1 * beside}
-    findings = perform(monkeypatch, qupel, qupel.TABLE_3, ran)
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_3, ran)
     assert verdicts(findings.claims) == [verdict] * 2
 
 
@@ -151,8 +168,10 @@ def test_search_ranking_tells_both_metrics_and_both_kinds_of_rivals_apart(monkey
         )
         for seed in SEEDS
     ]
-    ran = made(ranking.RUN, lambda label, seed: {"own": levels.get(label, 0.5) + 2 * noise(seed)}, references=forests)
-    claims = perform(monkeypatch, ranking, ranking.SEARCH, ran).claims
+    ran = made(
+        ranking_exhibits.RUN, lambda label, seed: {"own": levels.get(label, 0.5) + 2 * noise(seed)}, references=forests
+    )
+    claims = perform(monkeypatch, ranking_exhibits, ranking_exhibits.SEARCH, ran).claims
     assert len(claims) == 8
     assert [c.statement for c in claims if c.verdict != "holds"] == [
         "accuracy: PersA-FL-ME is above random forests (one for all users, one for each)"
@@ -171,25 +190,27 @@ def test_memrl_fig_1(own, common, expected):
     best = [
         {"name": "best", "seed": seed, "scores": {"reward": {str(task): 2.0 for task in range(3)}}} for seed in SEEDS
     ]
-    ran = made(memrl.RUN, lambda label, seed: {"0": 2 * common, "own": 2 * own}, clients=3, references=best)
-    assert verdicts(memrl.memrl_claims(ran)) == expected, "here the first point is like the last"
-    assert memrl.shares(ran, "memrl", "own") == pytest.approx(np.full((3, 3), own))
+    ran = made(memrl_exhibits.RUN, lambda label, seed: {"0": 2 * common, "own": 2 * own}, clients=3, references=best)
+    assert verdicts(memrl_exhibits.memrl_claims(ran)) == expected, "here the first point is like the last"
+    assert memrl_exhibits.shares(ran, "memrl", "own") == pytest.approx(np.full((3, 3), own))
 
 
 def test_updates_and_busy_time_of_a_timeline_that_can_be_read_off():
     turns = timeline([0, 1, 0, 1], [0, 0, 4, 6], [3, 4, 7, 12])
-    assert schedules.updates(turns, 10.0) == 3
-    assert schedules.busy(turns, 2, 10.0) == pytest.approx((3 + 4 + 3 + 4) / 20), "what goes on at 10 counts until 10"
+    assert schedule_exhibits.updates(turns, 10.0) == 3
+    assert schedule_exhibits.busy(turns, 2, 10.0) == pytest.approx((3 + 4 + 3 + 4) / 20), (
+        "what goes on at 10 counts until 10"
+    )
     rounds = timeline([0, 1, 0, 1], [0, 0, 4, 4], [3, 4, 7, 9], round=[0, 0, 1, 1])
-    assert schedules.updates(rounds, 10.0) == 2, "one for each round"
+    assert schedule_exhibits.updates(rounds, 10.0) == 2, "one for each round"
 
 
 def test_persa_fl_fig_1_and_2a_fail_where_nobody_has_to_wait():
     """Clients of equal pace without idle time lose nothing by rounds."""
     steady = Network(Delay("fixed", 1.0), Delay("fixed", 0.1), Delay("fixed", 5.0), Delay("fixed", 0.0), spread=0.0)
-    both = schedules.draw(steady, 5, 40.0, SEEDS)
-    assert verdicts(schedules.fig_1_claims(both, SEEDS)) == ["holds", "fails"]
-    assert verdicts(schedules.fig_2a_claims(both, SEEDS)) == ["fails", "fails", "fails"], "100 % and 100 %"
-    waiting = schedules.draw(Network(), 30, 60.0, range(4))
-    assert verdicts(schedules.fig_1_claims(waiting, range(4))) == ["holds", "holds"]
+    both = schedule_exhibits.draw(steady, 5, 40.0, SEEDS)
+    assert verdicts(schedule_exhibits.fig_1_claims(both, SEEDS)) == ["holds", "fails"]
+    assert verdicts(schedule_exhibits.fig_2a_claims(both, SEEDS)) == ["fails", "fails", "fails"], "100 % and 100 %"
+    waiting = schedule_exhibits.draw(Network(), 30, 60.0, range(4))
+    assert verdicts(schedule_exhibits.fig_1_claims(waiting, range(4))) == ["holds", "holds"]
     assert draw_timeline(steady, [0], Schedule(rounds=True), horizon=10, seed=0).turns

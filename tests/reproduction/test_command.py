@@ -6,9 +6,9 @@ import pytest
 
 from idiolect.cli import main
 from idiolect.errors import Interrupted, UserMistake
-from idiolect.reproduction import exhibits
-from idiolect.reproduction.exhibit import Claim, Exhibit, Findings, Scale
-from idiolect.reproduction.exhibits import EXHIBITS
+from idiolect.papers import exhibits
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Scale
+from idiolect.papers.exhibits import EXHIBITS
 
 
 def pretended(name, perform):
@@ -17,8 +17,8 @@ def pretended(name, perform):
 
 
 def found(verdict, finding=""):
-    def perform(errand):
-        claim = Claim(f"it is {verdict}", "0.7", "0.5 ± 0.1", "a look", verdict, list(errand.seeds), finding)
+    def perform(request):
+        claim = Claim(f"it is {verdict}", "0.7", "0.5 ± 0.1", "a look", verdict, list(request.seeds), finding)
         return Findings([claim], [])
 
     return perform
@@ -93,7 +93,7 @@ def test_the_time_is_that_of_the_first_running(only, tmp_path):
 
 
 def test_with_all_what_one_exhibit_lacks_does_not_stop_the_others(only, tmp_path, capsys):
-    def without_data(errand):
+    def without_data(request):
         raise UserMistake("the data is missing")
 
     only(one=without_data, two=found("holds"))
@@ -115,7 +115,7 @@ def test_other_seeds_have_a_folder_of_their_own(only, tmp_path):
 
 
 def test_who_stops_it_is_told_how_to_go_on(only, tmp_path, capsys):
-    def stopped(errand):
+    def stopped(request):
         raise Interrupted
 
     only(one=stopped)

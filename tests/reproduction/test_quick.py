@@ -5,9 +5,9 @@ import json
 import pytest
 
 from idiolect.cli import main
-from idiolect.reproduction import trials
-from idiolect.reproduction.exhibits import EXHIBITS
-from idiolect.runs import run_recipe
+from idiolect.papers import trials
+from idiolect.papers.exhibits import EXHIBITS
+from idiolect.results.execute import run_recipe
 
 SHARED = (("pars-push-fig-1", "pars-push-fig-2"), ("qupel-table-2", "qupel-fig-1"))
 ALONE = tuple((name,) for name in EXHIBITS if not any(name in names for names in SHARED))

@@ -3,26 +3,33 @@
 import pytest
 
 from idiolect import catalog
-from idiolect.building import check
 from idiolect.errors import UserMistake
+from idiolect.experiments.building import check
+from idiolect.experiments.recipe_files import load_recipe
 from idiolect.network import Network
-from idiolect.recipes import load_recipe
-from idiolect.reproduction import memrl, pars_push, per_fedavg, persa_fl, qupel_sizes, ranking
-from idiolect.reproduction.exhibit import SCALES
-from idiolect.reproduction.exhibits import EXHIBITS
-from idiolect.reproduction.trials import recipe_of
+from idiolect.papers import (
+    memrl_exhibits,
+    pars_push_exhibits,
+    per_fedavg_exhibits,
+    persa_fl_exhibits,
+    qupel_sizes,
+    ranking_exhibits,
+)
+from idiolect.papers.exhibit import SCALES
+from idiolect.papers.exhibits import EXHIBITS
+from idiolect.papers.trials import recipe_of
 
 TRIALS = (
-    pars_push.LOSSY,
-    pars_push.LOSSLESS,
-    persa_fl.MNIST,
-    persa_fl.CIFAR,
-    per_fedavg.RUN,
+    pars_push_exhibits.LOSSY,
+    pars_push_exhibits.LOSSLESS,
+    persa_fl_exhibits.MNIST,
+    persa_fl_exhibits.CIFAR,
+    per_fedavg_exhibits.RUN,
     qupel_sizes.ALONE,
     qupel_sizes.TOGETHER,
     qupel_sizes.RESOURCES,
-    ranking.RUN,
-    memrl.RUN,
+    ranking_exhibits.RUN,
+    memrl_exhibits.RUN,
 )
 BY_NAME = [pytest.param(trial, id=trial.name) for trial in TRIALS]
 LOSSLESS = ["links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]']
@@ -31,7 +38,7 @@ LOSSLESS = ["links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]']
 @pytest.mark.parametrize("trial", BY_NAME)
 def test_at_the_desk_a_run_is_the_recipe_as_it_ships(trial):
     shipped = trial.name.removesuffix("-lossless")
-    assert recipe_of(trial, "desk") == load_recipe(shipped, LOSSLESS if trial is pars_push.LOSSLESS else [])
+    assert recipe_of(trial, "desk") == load_recipe(shipped, LOSSLESS if trial is pars_push_exhibits.LOSSLESS else [])
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
@@ -46,7 +53,7 @@ def test_every_recipe_is_read_and_built_where_no_data_is_needed(trial, scale):
 
 
 def test_the_papers_sizes_are_those_of_the_papers():
-    mnist, cifar = (recipe_of(trial, "paper") for trial in (persa_fl.MNIST, persa_fl.CIFAR))
+    mnist, cifar = (recipe_of(trial, "paper") for trial in (persa_fl_exhibits.MNIST, persa_fl_exhibits.CIFAR))
     for recipe, classes in ((mnist, 5), (cifar, 3)):
         assert recipe.problem.clients == 30
         assert "samples" not in recipe.problem.model_extra, "all images"
@@ -61,7 +68,11 @@ def test_the_papers_sizes_are_those_of_the_papers():
 
 
 def test_fig_2a_is_drawn_on_the_network_of_the_runs_beside_it():
-    assert recipe_of(persa_fl.MNIST, "desk").network == recipe_of(persa_fl.CIFAR, "desk").network == Network()
+    assert (
+        recipe_of(persa_fl_exhibits.MNIST, "desk").network
+        == recipe_of(persa_fl_exhibits.CIFAR, "desk").network
+        == Network()
+    )
 
 
 def test_every_exhibit_has_every_scale():
@@ -70,6 +81,6 @@ def test_every_exhibit_has_every_scale():
 
 
 def test_a_run_can_be_named_by_its_seeds():
-    assert recipe_of(memrl.RUN, "quick", (4, 5)).seeds == [4, 5]
+    assert recipe_of(memrl_exhibits.RUN, "quick", (4, 5)).seeds == [4, 5]
     with pytest.raises(UserMistake, match="seeds"):
-        recipe_of(memrl.RUN, "quick", (4, 4))
+        recipe_of(memrl_exhibits.RUN, "quick", (4, 4))

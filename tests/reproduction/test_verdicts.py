@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from idiolect.reproduction.verdicts import above, above_all, everywhere, spread, steadier
+from idiolect.papers.verdicts import above, above_all, everywhere, spread, steadier
 
 SEEDS = [0, 1, 2, 3]
 LOW = [0.50, 0.60, 0.55, 0.52]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from idiolect import catalog
-from idiolect.attacks import Attack, attackers
 from idiolect.contracts import Screening
 from idiolect.engines import prepare, simulate
-from idiolect.engines.program import Program
-from idiolect.engines.stepwise import run_stepwise
+from idiolect.engines.simulator.server_program import Program
+from idiolect.engines.simulator.stepwise_server import run_stepwise
 from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.interface import learn
 from idiolect.network import Network, draw_timeline
+from idiolect.protocols.attacks import Attack, attackers
 from tests.laws.quadratic_peers import noisy_quadratics
 
 PROBLEM, HORIZON, LIAR = noisy_quadratics(noise=0.5, kind=np.float32), 60.0, 2

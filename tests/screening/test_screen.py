@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Screening, Upload
-from idiolect.screening import (
+from idiolect.engines.screening import (
     CUT,
     FINE,
     NOT_FINITE,

@@ -18,12 +18,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from idiolect.engines import Workers
-from idiolect.engines.ray import RayCrew, Staff, connected
-from idiolect.experiment import Engine, Progress, run_cells
-from idiolect.network.timeline import write_timeline
-from idiolect.recipes import Recipe, write_recipe
-from idiolect.recording import Outcome
-from idiolect.saving import NOBODY, Keeper, Saved
+from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
+from idiolect.engines.ray import ActorPool, RayBackend, connected
+from idiolect.experiments.recording import Result
+from idiolect.experiments.running import Engine, Progress, run_cells
+from idiolect.experiments.schema import Recipe, write_recipe
+from idiolect.network.timelines import write_timeline
 from tests.survival.test_going_on import ends
 from tests.survival.test_ray import outcomes, plainly, recipe_of, same
 
@@ -41,18 +41,20 @@ def on_ray(
     recipe: Recipe,
     clock: str = "virtual",
     *,
-    disturb: Callable[[Staff, Progress], None] = lambda staff, state: None,
-    keeper: Keeper = NOBODY,
+    disturb: Callable[[ActorPool, Progress], None] = lambda pool, state: None,
+    checkpointer: Checkpointer = NO_CHECKPOINTS,
     **settings: Any,
-) -> tuple[list[Outcome], Staff]:
-    """What a recipe comes to; `disturb` is told of every moment, and has the staff at its mercy."""
-    with Staff(ray, write_recipe(recipe), **{"count": 2, **settings}) as staff, Workers(1) as workers:
-        engine, progress = Engine(partial(RayCrew, staff), clock), partial(disturb, staff)
-        going = run_cells(recipe, workers, engine=engine, progress=progress, keepers=lambda label, cells: keeper)
-        return list(going), staff
+) -> tuple[list[Result], ActorPool]:
+    """What a recipe comes to; `disturb` is told of every moment, and has the pool at its mercy."""
+    with ActorPool(ray, write_recipe(recipe), **{"count": 2, **settings}) as pool, Workers(1) as workers:
+        engine, progress = Engine(partial(RayBackend, pool), clock), partial(disturb, pool)
+        going = run_cells(
+            recipe, workers, engine=engine, progress=progress, checkpointers=lambda label, cells: checkpointer
+        )
+        return list(going), pool
 
 
-def same_bytes(left: list[Outcome], right: list[Outcome]) -> bool:
+def same_bytes(left: list[Result], right: list[Result]) -> bool:
     """Not promised, since actors compile for other numbers of rows; but good to know."""
     return ends(left)[1] == ends(right)[1]
 
@@ -64,31 +66,31 @@ def test_the_same_results_as_the_simulator(ray, name):
     print(f"{name}: as the simulator, to rounding; to the last bit: {same_bytes(found, plainly(name))}")
 
 
-def by_ray(ray: Any, staff: Staff) -> None:
-    ray.kill(staff.desk(0))
+def by_ray(ray: Any, pool: ActorPool) -> None:
+    ray.kill(pool.actor(0))
 
 
-def by_signal(ray: Any, staff: Staff) -> None:
-    os.kill(ray.get(staff.desk(1).process.remote()), signal.SIGKILL)
+def by_signal(ray: Any, pool: ActorPool) -> None:
+    os.kill(ray.get(pool.actor(1).process.remote()), signal.SIGKILL)
 
 
-def killing(ray: Any, how: list[Callable[[Any, Staff], None]], every: int) -> Callable[[Staff, Progress], None]:
+def killing(ray: Any, how: list[Callable[[Any, ActorPool], None]], every: int) -> Callable[[ActorPool, Progress], None]:
     """Kill an actor at every so many moments, as long as there are ways to."""
     heard = 0
 
-    def disturb(staff: Staff, state: Progress) -> None:
+    def disturb(pool: ActorPool, state: Progress) -> None:
         nonlocal heard
         heard += 1
         if how and heard % every == 0:
-            how.pop(0)(ray, staff)
+            how.pop(0)(ray, pool)
 
     return disturb
 
 
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
 def test_actors_are_killed_and_nothing_is_lost_or_counted_twice(ray, name):
-    found, staff = on_ray(ray, recipe_of(name), disturb=killing(ray, [by_ray, by_signal, by_ray], every=8))
-    assert staff.replaced == 3
+    found, pool = on_ray(ray, recipe_of(name), disturb=killing(ray, [by_ray, by_signal, by_ray], every=8))
+    assert pool.replaced == 3
     assert same(found, plainly(name))
     print(f"{name}: three actors killed and replaced; {[one.points[-1].updates for one in found]} updates as ever")
 
@@ -96,13 +98,13 @@ def test_actors_are_killed_and_nothing_is_lost_or_counted_twice(ray, name):
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
 def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
     recipe = recipe_of(name).model_copy(update={"seeds": [0]})
-    moments: list[Saved] = []
-    collecting = NOBODY._replace(beat=lambda save: moments.append(save()))
-    on_ray(ray, recipe, keeper=collecting)
-    middle: Keeper = NOBODY._replace(load=lambda: moments[len(moments) // 2])
-    there, _ = on_ray(ray, recipe, keeper=middle)
+    moments: list[Checkpoint] = []
+    collecting = NO_CHECKPOINTS._replace(beat=lambda save: moments.append(save()))
+    on_ray(ray, recipe, checkpointer=collecting)
+    middle: Checkpointer = NO_CHECKPOINTS._replace(load=lambda: moments[len(moments) // 2])
+    there, _ = on_ray(ray, recipe, checkpointer=middle)
     with Workers(1) as workers:
-        here = list(run_cells(recipe, workers, keepers=lambda label, cells: middle))
+        here = list(run_cells(recipe, workers, checkpointers=lambda label, cells: middle))
     assert same(there, plainly(name)[:1])
     assert same(here, plainly(name)[:1])
     print(
@@ -115,9 +117,9 @@ def test_what_happened_in_real_time_is_replayed_by_the_simulator(ray, name, tmp_
     """One client sleeps through the run, and an actor of the others is killed."""
     recipe = recipe_of(name).model_copy(update={"seeds": [0], "horizon": 8.0})
     disturb = killing(ray, [by_signal], every=40)
-    (found,), staff = on_ray(ray, recipe, "real", count=3, naps={0: 1e6}, disturb=disturb)
+    (found,), pool = on_ray(ray, recipe, "real", count=3, naps={0: 1e6}, disturb=disturb)
     table = found.table
-    assert staff.replaced == 1
+    assert pool.replaced == 1
     assert table.client[~table.delivered].tolist().count(0) == 1, "whoever sleeps holds up only those beside it"
     assert found.points[-1].updates == table.delivered.sum() > 20
     (tmp_path / "timeline.csv").write_text(write_timeline(table))

@@ -1,4 +1,4 @@
-"""As much of Ray as the staff uses, in this process: actors that work when they are asked, and die when told to."""
+"""As much of Ray as the pool uses, in this process: actors that work when they are asked, and die when told to."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -8,31 +8,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from idiolect.engines.checkpointing import Checkpoint, Checkpointer
 from idiolect.errors import Interrupted, UserMistake
-from idiolect.network.timeline import timeline
-from idiolect.recording import Cell
-from idiolect.runs import checkpoints as module
-from idiolect.runs.checkpoints import Pace, checkpoints
-from idiolect.saving import Keeper, Saved
+from idiolect.experiments.recording import Cell
+from idiolect.network.timelines import timeline
+from idiolect.results import checkpoint_files as module
+from idiolect.results.checkpoint_files import Pace, checkpoints
 
 ALWAYS = Pace(seconds=0, share=float("inf"))
 TABLE = timeline(client=[0, 1], offered=[0.0, 0.0], arrived=[1.0, 2.0])
 
 
-def keeper(folder: Path, recipe: str = "a recipe", table: Any = TABLE, **options: Any) -> Keeper:
+def checkpointer(folder: Path, recipe: str = "a recipe", table: Any = TABLE, **options: Any) -> Checkpointer:
     return checkpoints(folder, recipe, "fedavg", [Cell(None, table, 3)], **{"pace": ALWAYS, **options})
 
 
-def state(number: int) -> Saved:
+def state(number: int) -> Checkpoint:
     tensors = {"x": np.full((2, 3), number, np.float32), "y": np.int32(number), "z": np.array([number], np.float64)}
-    return Saved(
+    return Checkpoint(
         {"number": number, "half": number / 2, "list": [1, "é"]}, {k: np.asarray(v) for k, v in tensors.items()}
     )
 
 
 def keep(folder: Path, *numbers: int) -> list[Path]:
     """The files after these states were saved, the latest last."""
-    mine = keeper(folder)
+    mine = checkpointer(folder)
     for number in numbers:
         mine.beat(lambda number=number: state(number))
     return sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
@@ -40,13 +40,13 @@ def keep(folder: Path, *numbers: int) -> list[Path]:
 
 def found(folder: Path, **options: Any) -> tuple[int | None, list[str]]:
     notices: list[str] = []
-    saved = keeper(folder, notice=notices.append, **options).load()
+    saved = checkpointer(folder, notice=notices.append, **options).load()
     return (None if saved is None else saved.facts["number"]), notices
 
 
 def test_what_was_saved_comes_back_to_the_last_bit(tmp_path):
     keep(tmp_path, 7)
-    saved = keeper(tmp_path).load()
+    saved = checkpointer(tmp_path).load()
     assert saved.facts == state(7).facts
     for name, leaf in state(7).tensors.items():
         assert (saved.tensors[name].dtype, saved.tensors[name].shape) == (leaf.dtype, leaf.shape)
@@ -60,7 +60,7 @@ def test_the_last_two_are_kept_and_the_later_one_counts(tmp_path):
 
 def test_going_on_writes_over_the_older_one(tmp_path):
     keep(tmp_path, 1, 2)
-    mine = keeper(tmp_path)
+    mine = checkpointer(tmp_path)
     mine.load()
     mine.beat(lambda: state(3))
     assert found(tmp_path) == (3, [])
@@ -72,7 +72,7 @@ def test_going_on_writes_over_the_older_one(tmp_path):
 
 def test_nothing_is_left_when_the_run_is_over(tmp_path):
     keep(tmp_path, 1, 2)
-    keeper(tmp_path).clear()
+    checkpointer(tmp_path).clear()
     assert list(tmp_path.iterdir()) == []
     assert found(tmp_path) == (None, [])
 
@@ -98,7 +98,7 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path):
         # The text of a header can say the same in other bytes; if so, it must say exactly the same.
         assert (number, len(notices)) in ((1, 1), (2, 0)), place
         if number == 2:
-            assert keeper(tmp_path).load().facts == state(2).facts
+            assert checkpointer(tmp_path).load().facts == state(2).facts
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_if_both_are_lost_the_run_begins_anew_and_says_so(tmp_path):
 
 
 def test_who_asks_to_stop_gets_a_checkpoint_and_the_run_ends(tmp_path):
-    mine = keeper(tmp_path, pace=Pace(seconds=1e9), stop=lambda: True)
+    mine = checkpointer(tmp_path, pace=Pace(seconds=1e9), stop=lambda: True)
     with pytest.raises(Interrupted):
         mine.beat(lambda: state(5))
     assert found(tmp_path) == (5, [])
@@ -131,9 +131,9 @@ def test_saving_takes_its_share_of_the_time_and_no_more(tmp_path, monkeypatch, s
     """A moment takes 0.1 s, and saving one second for the first 50 times, as if the disk were slow at first."""
     now, saves = [0.0], []
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    mine = keeper(tmp_path, pace=Pace(seconds, moments, share=0.01))
+    mine = checkpointer(tmp_path, pace=Pace(seconds, moments, share=0.01))
 
-    def save() -> Saved:
+    def save() -> Checkpoint:
         cost = 1.0 if now[0] < 2000 else 0.01
         now[0] += cost
         saves.append(cost)
@@ -155,7 +155,7 @@ def test_a_full_disk_is_one_sentence_and_the_last_good_state_stays(tmp_path, mon
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    mine = keeper(tmp_path)
+    mine = checkpointer(tmp_path)
     mine.load()
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(UserMistake, match="cannot be written: No space left on device"):

@@ -8,16 +8,16 @@ import jax
 import numpy as np
 import pytest
 
-from idiolect.building import Setting, build_algorithm, build_problem, build_timeline, watch
 from idiolect.contracts import Peer
 from idiolect.engines import Workers
-from idiolect.engines.serverless import simulator as peers
-from idiolect.engines.shelf import Room
-from idiolect.experiment import Seat, run_together
-from idiolect.recipes import parse_recipe
-from idiolect.recording import Cell, Outcome, prepare_cell
-from idiolect.saving import NOBODY, Keeper, Saved
-from idiolect.transcripts import cell_record
+from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
+from idiolect.engines.serverless import peer_simulator as simulator as peers
+from idiolect.engines.tree_store import MemoryBudget
+from idiolect.experiments.building import Setting, build_algorithm, build_problem, build_timeline, watch
+from idiolect.experiments.recording import Cell, Result, prepare_cell
+from idiolect.experiments.running import Seat, run_together
+from idiolect.experiments.schema import parse_recipe
+from idiolect.results.serialization import cell_record
 
 QUADRATICS = {"name": "quadratics", "clients": 4, "dimension": 3, "noise": 0.1}
 NAVIGATION = {"name": "navigation", "clients": 2, "size": 3, "horizon": 4, "episodes": 4}
@@ -40,10 +40,10 @@ class Rig(NamedTuple):
     seats: list[Seat]
     setting: Setting
 
-    def run(self, workers: int = 1, keeper: Keeper = NOBODY) -> list[Outcome]:
+    def run(self, workers: int = 1, checkpointer: Checkpointer = NO_CHECKPOINTS) -> list[Result]:
         together = self.seats if isinstance(self.seats[0].algorithm.protocol, Peer) else self.seats[:1]
-        with Workers(workers) as crew:
-            return run_together(together, self.setting, crew, keeper=keeper)
+        with Workers(workers) as backend:
+            return run_together(together, self.setting, backend, checkpointer=checkpointer)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -73,16 +73,16 @@ def a_pulse_every_round(monkeypatch) -> None:
     monkeypatch.setattr(peers, "SECONDS", 0.0)
 
 
-def through_a_file(saved: Saved) -> Saved:
+def through_a_file(saved: Checkpoint) -> Checkpoint:
     """What is left of it on disk: JSON, and copies of the tensors."""
-    return Saved(json.loads(json.dumps(saved.facts)), {name: leaf.copy() for name, leaf in saved.tensors.items()})
+    return Checkpoint(json.loads(json.dumps(saved.facts)), {name: leaf.copy() for name, leaf in saved.tensors.items()})
 
 
-def collecting(into: list[Saved]) -> Keeper:
-    return NOBODY._replace(beat=lambda save: into.append(through_a_file(save())))
+def collecting(into: list[Checkpoint]) -> Checkpointer:
+    return NO_CHECKPOINTS._replace(beat=lambda save: into.append(through_a_file(save())))
 
 
-def ends(outcomes: list[Outcome]) -> list[Any]:
+def ends(outcomes: list[Result]) -> list[Any]:
     """All that a run comes to, but for the time it took."""
     numbers = [{**cell_record(outcome), "seconds": 0, "stopwatch": []} for outcome in outcomes]
     arrays = [np.asarray(leaf).tobytes() for o in outcomes for leaf in jax.tree.leaves((o.params, dict(o.personal)))]
@@ -90,36 +90,36 @@ def ends(outcomes: list[Outcome]) -> list[Any]:
 
 
 def test_whenever_a_run_is_saved_it_goes_on_to_the_same_end(rig):
-    moments: list[Saved] = []
-    whole = ends(rig.run(keeper=collecting(moments)))
+    moments: list[Checkpoint] = []
+    whole = ends(rig.run(checkpointer=collecting(moments)))
     assert len(moments) > 10
     assert whole == ends(rig.run()), "being saved does not disturb"
     for moment in [*moments[:: max(1, len(moments) // 6)], moments[-1]]:
-        assert ends(rig.run(keeper=NOBODY._replace(load=lambda moment=moment: moment))) == whole
+        assert ends(rig.run(checkpointer=NO_CHECKPOINTS._replace(load=lambda moment=moment: moment))) == whole
 
 
 @pytest.mark.slow
 def test_a_run_that_went_on_can_be_saved_again_and_moved_to_other_cores(rig):
     moments, later = [], []
-    whole = ends(rig.run(workers=2, keeper=collecting(moments)))
+    whole = ends(rig.run(workers=2, checkpointer=collecting(moments)))
     middle = moments[len(moments) // 2]
-    rig.run(keeper=collecting(later)._replace(load=lambda: middle))
+    rig.run(checkpointer=collecting(later)._replace(load=lambda: middle))
     again = later[len(later) // 2]
-    assert ends(rig.run(workers=1, keeper=NOBODY._replace(load=lambda: again))) == whole
+    assert ends(rig.run(workers=1, checkpointer=NO_CHECKPOINTS._replace(load=lambda: again))) == whole
 
 
 def test_what_finds_no_room_in_memory_goes_to_disk_and_changes_nothing(rig, tmp_path):
-    assert ends(rig.run(keeper=NOBODY._replace(room=Room(0, tmp_path)))) == ends(rig.run())
+    assert ends(rig.run(checkpointer=NO_CHECKPOINTS._replace(memory=MemoryBudget(0, tmp_path)))) == ends(rig.run())
 
 
 class Broken(Exception):
     """Stands for whatever ends a process."""
 
 
-def breaking_after(beats: int) -> Callable[[Callable[[], Saved]], None]:
+def breaking_after(beats: int) -> Callable[[Callable[[], Checkpoint]], None]:
     count: Iterator[int] = iter(range(beats))
 
-    def beat(save: Callable[[], Saved]) -> None:
+    def beat(save: Callable[[], Checkpoint]) -> None:
         if next(count, None) is None:
             raise Broken
 
@@ -128,4 +128,4 @@ def breaking_after(beats: int) -> Callable[[Callable[[], Saved]], None]:
 
 def test_a_run_that_breaks_off_leaves_nothing_running(rig):
     with pytest.raises(Broken):
-        rig.run(keeper=NOBODY._replace(beat=breaking_after(5)))
+        rig.run(checkpointer=NO_CHECKPOINTS._replace(beat=breaking_after(5)))

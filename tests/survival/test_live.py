@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from idiolect.building import build_algorithm, build_problem
 from idiolect.contracts import Problem
-from idiolect.engines import Program, Snapshot, Threads, Workers, live, prepare, simulate
-from idiolect.engines.crew import Job, Pending, dealt
-from idiolect.engines.stepwise import run_stepwise
-from idiolect.network.timeline import read_timeline, staleness, write_timeline
-from idiolect.recipes import parse_recipe
-from idiolect.saving import Saved
+from idiolect.engines import Program, Snapshot, ThreadBackend, Workers, prepare, simulate
+from idiolect.engines.backend import Job, Pending, dealt
+from idiolect.engines.checkpointing import Checkpoint
+from idiolect.engines.simulator.stepwise_server import run_stepwise
+from idiolect.experiments.building import build_algorithm, build_problem
+from idiolect.experiments.schema import parse_recipe
+from idiolect.network.timelines import read_timeline, staleness, write_timeline
 
 TIMES = [0.0, 7.0, 20.0]
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -45,11 +45,11 @@ def cell(request: pytest.FixtureRequest) -> tuple[Program, Problem]:
 
 
 class Script:
-    """A crew whose members take as long as a seeded coin says, on a clock of its own. Some clients never answer."""
+    """A backend whose members take as long as a seeded coin says, on a clock of its own. Some clients never answer."""
 
     def __init__(self, program: Program, problem: Problem, workers: Workers, count: int, seed: int) -> None:
         self.count, self.now, self.silent = count, 0.0, set[int]()
-        self._threads = Threads(program, problem.clients, workers, 0)
+        self._threads = ThreadBackend(program, problem.clients, workers, 0)
         self._rng, self._client = np.random.default_rng(seed), dict[int, int]()
 
     def submit(self, job: Job) -> Pending:
@@ -66,7 +66,7 @@ class Script:
 def watched(cell: tuple[Program, Problem], script: Script, **options: Any) -> list[Snapshot]:
     program, problem = cell
     settings = {"seed": 0, "times": TIMES, "read": lambda: script.now, **options}
-    return list(live(program, problem.clients, script, **settings))
+    return list(run_in_real_time(program, problem.clients, script, **settings))
 
 
 def content(snapshots: list[Snapshot]) -> list[Any]:
@@ -115,16 +115,16 @@ def test_everybody_at_a_place_gets_the_same_number_of_turns(cell):
 
 def test_a_run_goes_on_where_it_was_saved_with_another_crew(cell):
     program, problem = cell
-    moments: list[Saved] = []
+    moments: list[Checkpoint] = []
     with Workers(1) as workers:
-        watched(cell, Script(program, problem, workers, 3, seed=4), pulse=lambda time, save: moments.append(save()))
+        watched(cell, Script(program, problem, workers, 3, seed=4), tick=lambda time, save: moments.append(save()))
         for moment in (moments[0], moments[len(moments) // 2], moments[-1]):
             snapshots = watched(cell, Script(program, problem, workers, 2, seed=5), saved=moment)
             table = snapshots[-1].table
             replayed = list(simulate(program, problem.clients, table, workers, seed=0, times=TIMES))
             assert content(snapshots[-1:]) == content(replayed[-1:])
-            begun = len(moment.tensors["diary.client"])
-            assert table.offered[:begun].tolist() == moment.tensors["diary.offered"].tolist()
+            begun = len(moment.tensors["recorder.client"])
+            assert table.offered[:begun].tolist() == moment.tensors["recorder.offered"].tolist()
 
 
 def test_the_clock_stands_still_while_the_server_scores_or_saves():
@@ -136,8 +136,8 @@ def test_the_clock_stands_still_while_the_server_scores_or_saves():
             script.now += 1000.0
 
         snapshots = []
-        for snapshot in live(
-            program, problem.clients, script, seed=0, times=TIMES, pulse=slow, read=lambda: script.now
+        for snapshot in run_in_real_time(
+            program, problem.clients, script, seed=0, times=TIMES, tick=slow, read=lambda: script.now
         ):
             snapshots.append(snapshot)
             script.now += 1000.0
@@ -148,16 +148,16 @@ def test_the_clock_stands_still_while_the_server_scores_or_saves():
 
 @pytest.mark.parametrize("per_step", [1, 3])
 def test_the_age_of_an_update_is_that_of_the_finished_timeline(per_step, monkeypatch):
-    from idiolect.network.diary import Diary
+    from idiolect.network.recorder import TimelineRecorder
 
     ages: dict[int, int] = {}
-    original = Diary.arrival
+    original = TimelineRecorder.arrival
 
-    def noting(self: Diary, turn: int, time: float, updates_per_step: int) -> int:
+    def noting(self: TimelineRecorder, turn: int, time: float, updates_per_step: int) -> int:
         ages[turn] = original(self, turn, time, updates_per_step)
         return ages[turn]
 
-    monkeypatch.setattr(Diary, "arrival", noting)
+    monkeypatch.setattr(TimelineRecorder, "arrival", noting)
     name = "local" if per_step == 1 else "fedbuff"
     program, problem = prepared(name)
     with Workers(1) as workers:

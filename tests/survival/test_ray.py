@@ -16,16 +16,16 @@ import jax
 import numpy as np
 import pytest
 
-from idiolect.building import build_problem
 from idiolect.cli import main
 from idiolect.engines import Program, Workers, prepare
-from idiolect.engines.ray import RayCrew, Staff, desk, staff
-from idiolect.engines.ray.desk import Desk, only
+from idiolect.engines.ray import ActorPool, RayBackend, actor, actor_pool
+from idiolect.engines.ray.actor import TurnActor, only
 from idiolect.errors import UserMistake
-from idiolect.experiment import Engine, Progress, run_cells
-from idiolect.places import Place, opened
-from idiolect.recipes import Recipe, parse_recipe, write_recipe
-from idiolect.recording import Outcome
+from idiolect.experiments.building import build_problem
+from idiolect.experiments.places import Place, opened
+from idiolect.experiments.recording import Result
+from idiolect.experiments.running import Engine, Progress, run_cells
+from idiolect.experiments.schema import Recipe, parse_recipe, write_recipe
 from tests.survival.pretended_ray import PretendedRay
 
 QUADRATICS = {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1}
@@ -53,22 +53,22 @@ def recipe_of(name: str, **changes: Any) -> Recipe:
 
 def outcomes(
     recipe: Recipe, engine: Engine = Engine(), progress: Callable[[Progress], None] = lambda state: None
-) -> list[Outcome]:
+) -> list[Result]:
     with Workers(1) as workers:
         return list(run_cells(recipe, workers, engine=engine, progress=progress))
 
 
 @cache
-def plainly(name: str) -> list[Outcome]:
+def plainly(name: str) -> list[Result]:
     return outcomes(recipe_of(name))
 
 
-def with_ray(recipe: Recipe, ray: PretendedRay, count: int | None = None) -> tuple[list[Outcome], Staff]:
-    with Staff(ray, write_recipe(recipe), count=count) as members:
-        return outcomes(recipe, Engine(partial(RayCrew, members))), members
+def with_ray(recipe: Recipe, ray: PretendedRay, count: int | None = None) -> tuple[list[Result], ActorPool]:
+    with ActorPool(ray, write_recipe(recipe), count=count) as members:
+        return outcomes(recipe, Engine(partial(RayBackend, members))), members
 
 
-def same(left: list[Outcome], right: list[Outcome]) -> bool:
+def same(left: list[Result], right: list[Result]) -> bool:
     """To rounding: actors compile for another number of rows."""
     assert [one.points[-1].updates for one in left] == [one.points[-1].updates for one in right]
     for a, b in zip(left, right, strict=True):
@@ -83,7 +83,7 @@ def same(left: list[Outcome], right: list[Outcome]) -> bool:
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretended actors share what is compiled: only the problem's functions matter to it."""
     monkeypatch.setattr(
-        desk, "prepare", lambda problem, algorithm: _programs.setdefault(algorithm.name, prepare(problem, algorithm))
+        actor, "prepare", lambda problem, algorithm: _programs.setdefault(algorithm.name, prepare(problem, algorithm))
     )
 
 
@@ -122,14 +122,14 @@ def test_work_that_kills_everybody_ends_the_run_with_a_sentence():
         UserMistake, match=r"9 actors died over turn \d of client \d; the last one said: The actor died"
     ):
         with_ray(recipe_of("fedbuff"), PretendedRay(dies=lambda call: True))
-    assert staff.DEATHS == 8
+    assert actor_pool.DEATHS == 8
 
 
 def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake(monkeypatch):
     def missing(*_: object) -> None:
         raise UserMistake("the data is not there")
 
-    monkeypatch.setattr("idiolect.engines.ray.desk.build_problem", missing)
+    monkeypatch.setattr("idiolect.engines.ray.actor.build_problem", missing)
     with pytest.raises(UserMistake, match=r"^the data is not there$"):
         with_ray(recipe_of("fedbuff"), PretendedRay())
 
@@ -137,10 +137,10 @@ def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake(monkeypatch):
 def test_a_real_clock_on_ray_is_replayed_by_the_simulator(tmp_path):
     recipe = recipe_of("fedbuff").model_copy(update={"seeds": [0], "horizon": 0.5})
     ray = PretendedRay(dies=lambda call: call % 20 == 19)
-    with Staff(ray, write_recipe(recipe)) as members:
-        (found,) = outcomes(recipe, Engine(partial(RayCrew, members), "real"))
+    with ActorPool(ray, write_recipe(recipe)) as members:
+        (found,) = outcomes(recipe, Engine(partial(RayBackend, members), "real"))
     assert found.points[-1].updates == found.table.delivered.sum()
-    from idiolect.network.timeline import write_timeline
+    from idiolect.network.timelines import write_timeline
 
     (tmp_path / "timeline.csv").write_text(write_timeline(found.table))
     replay = recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")})
@@ -159,7 +159,7 @@ def test_an_actor_keeps_the_rows_of_its_own_clients_and_no_others():
 
 
 def test_ray_need_not_be_there_to_import_what_actors_do():
-    assert Desk.__module__ == "idiolect.engines.ray.desk"
+    assert TurnActor.__module__ == "idiolect.engines.ray.actor"
     code = "import sys, idiolect.engines.ray; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

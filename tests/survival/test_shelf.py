@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idiolect.engines.shelf import Room, Shelf
+from idiolect.engines.tree_store import MemoryBudget, TreeStore
 
 
 def tree(number: int, width: int) -> dict[str, object]:
@@ -25,7 +25,7 @@ def same(left: object, right: object) -> bool:
     st.lists(st.tuples(st.sampled_from(["set", "delete", "get"]), st.integers(0, 5), st.integers(0, 3)), max_size=40),
 )
 def test_a_shelf_is_a_dict_whatever_its_budget(budget, actions):
-    shelf, plain = Shelf(Room(budget)), {}
+    shelf, plain = TreeStore(MemoryBudget(budget)), {}
     for time, (action, number, width) in enumerate(actions):
         if action == "set":
             shelf[number] = plain[number] = tree(time, width)
@@ -38,7 +38,7 @@ def test_a_shelf_is_a_dict_whatever_its_budget(budget, actions):
 
 
 def test_what_was_taken_down_does_not_change_when_something_else_is_put_there():
-    shelf = Shelf(Room(0))
+    shelf = TreeStore(MemoryBudget(0))
     shelf[1] = tree(1, 4)
     taken = shelf[1]
     shelf[1] = tree(2, 4)
@@ -48,7 +48,7 @@ def test_what_was_taken_down_does_not_change_when_something_else_is_put_there():
 
 
 def test_slots_are_used_again_and_memory_holds_no_more_than_its_budget(tmp_path):
-    shelf = Shelf(Room(10 * 44, tmp_path))
+    shelf = TreeStore(MemoryBudget(10 * 44, tmp_path))
     for time in range(500):
         shelf[time % 50] = tree(time, 4)
     assert shelf._used <= 10 * 44
@@ -58,7 +58,7 @@ def test_slots_are_used_again_and_memory_holds_no_more_than_its_budget(tmp_path)
 
 def test_a_missing_number_is_a_key_error():
     for budget in (0, 100):
-        shelf = Shelf(Room(budget))
+        shelf = TreeStore(MemoryBudget(budget))
         shelf[1] = tree(1, 1)
         with pytest.raises(KeyError):
             shelf[2]

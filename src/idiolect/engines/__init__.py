@@ -1,10 +1,10 @@
 """What folds a protocol over a timeline."""
 
-from idiolect.engines.crew import Crew, Threads
-from idiolect.engines.live import live
-from idiolect.engines.program import Program, prepare
-from idiolect.engines.simulator import simulate
+from idiolect.engines.backend import Backend, ThreadBackend
+from idiolect.engines.simulator.real_time import run_in_real_time
+from idiolect.engines.simulator.server_program import Program, prepare
+from idiolect.engines.simulator.server_simulator import simulate
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 
-__all__ = ["Crew", "Program", "Snapshot", "Threads", "Workers", "live", "prepare", "simulate"]
+__all__ = ["Backend", "Program", "Snapshot", "ThreadBackend", "Workers", "prepare", "run_in_real_time", "simulate"]

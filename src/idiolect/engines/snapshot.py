@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from idiolect.contracts import Params, PyTree
-from idiolect.network.timeline import Timeline
+from idiolect.network.timelines import Timeline
 
 
 class Snapshot(NamedTuple):

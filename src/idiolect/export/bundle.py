@@ -12,9 +12,9 @@ from safetensors.numpy import save
 
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
-from idiolect.export.contents import Packed, stored_layers
 from idiolect.export.reader import FORMAT, MOST_TEXT, VERSION, digest
 from idiolect.files import write_atomically
+from idiolect.quantization.sizes import Packed, stored_layers
 
 
 def write_bundle(path: Path, compressed: Compressed, about: Mapping[str, str]) -> None:

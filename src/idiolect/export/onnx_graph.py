@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from idiolect.errors import UserMistake
-from idiolect.export.contents import Packed
 from idiolect.export.onnx_functions import UNPACK, Node
 from idiolect.export.packing import pack, unpack
+from idiolect.quantization.sizes import Packed
 
 INPUT, OUTPUT = "images", "logits"
 

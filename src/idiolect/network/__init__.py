@@ -1,11 +1,11 @@
 """Who is awake when, and whose message arrives when: tables, made before any learning."""
 
 from idiolect.network.delays import Delay, Network
-from idiolect.network.rounds import Rounds, rounds
-from idiolect.network.schedules import draw_timeline
-from idiolect.network.timeline import Timeline, active_share, read_timeline, staleness, timeline
-from idiolect.network.topology import Topology, topology
-from idiolect.network.unreliable import Links, draw_rounds
+from idiolect.network.drawn_timelines import draw_timeline
+from idiolect.network.round_tables import Rounds, rounds
+from idiolect.network.timelines import Timeline, active_share, read_timeline, staleness, timeline
+from idiolect.network.topologies import Topology, topology
+from idiolect.network.unreliable_links import Links, draw_rounds
 
 __all__ = [
     "Delay",

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from idiolect.errors import UserMistake
-from idiolect.network.rounds import Rounds, ordered, rounds
-from idiolect.network.topology import Topology, topology
+from idiolect.network.round_tables import Rounds, ordered, rounds
+from idiolect.network.topologies import Topology, topology
 
 COLUMNS = ("round", "agent", "to", "arrives")
 

@@ -1,11 +1,11 @@
 """What a client minimises: its own loss, or something made from it."""
 
-from idiolect.objectives.binary_relax import binary_relax
-from idiolect.objectives.maml import maml
-from idiolect.objectives.moreau import moreau
-from idiolect.objectives.plain import plain
-from idiolect.objectives.post_training import post_training
-from idiolect.objectives.proximal import proximal
-from idiolect.objectives.quantized import quantized
+from idiolect.objectives.meta_learning import maml
+from idiolect.objectives.moreau_envelope import moreau
+from idiolect.objectives.plain_loss import plain
+from idiolect.objectives.proximal_loss import proximal
+from idiolect.objectives.quantized_model import quantized
+from idiolect.objectives.relaxation import binary_relax
+from idiolect.objectives.rounding import post_training
 
 __all__ = ["binary_relax", "maml", "moreau", "plain", "post_training", "proximal", "quantized"]

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, PyTree, Scalar, Shard
-from idiolect.problems.clients import Shares, split_clients
+from idiolect.problems.data.client_splits import Shares, split_clients
 
 Loss = Callable[[Params, Batch, Key], Scalar]
 

@@ -1,13 +1,13 @@
 """How finished work is combined. Nothing here knows of a loss, of data or of a derivative."""
 
-from idiolect.protocols.asynchronous import asynchronous
-from idiolect.protocols.buffered import buffered
-from idiolect.protocols.gossip import gossip
-from idiolect.protocols.local import local
-from idiolect.protocols.push_sum import push_sum
-from idiolect.protocols.running_sum import running_sum
-from idiolect.protocols.scaffold import scaffold
-from idiolect.protocols.synchronous import synchronous
+from idiolect.protocols.alone import local
+from idiolect.protocols.asynchronous_server import asynchronous
+from idiolect.protocols.buffered_server import buffered
+from idiolect.protocols.control_variates import scaffold
+from idiolect.protocols.gossip_averaging import gossip
+from idiolect.protocols.push_sums import push_sum
+from idiolect.protocols.running_sums import running_sum
+from idiolect.protocols.synchronous_server import synchronous
 
 __all__ = [
     "asynchronous",

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import optax
 
 from idiolect.contracts import Params, PyTree, Scalar
-from idiolect.screening import length
+from idiolect.engines.screening import length
 
 Combine = Literal["mean", "median", "trimmed_mean"]
 

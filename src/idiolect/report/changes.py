@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idiolect.report.evidence import Evidence
-from idiolect.report.traits import TRAITS, Traits
+from idiolect.report.client_traits import TRAITS, Traits
+from idiolect.report.report_data import ReportData
 
 _FEWEST = 4  # pairs, below which a rank correlation says nothing
 
@@ -34,7 +34,7 @@ class Tally(NamedTuple):
     ranks: dict[str, float]  # Spearman's correlation of the gain with each trait; nan where there is none
 
 
-def changes(evidence: Evidence) -> dict[str, list[Change]]:
+def changes(evidence: ReportData) -> dict[str, list[Change]]:
     """By algorithm, of all cells that did not end before their time; empty where both models are the same."""
     found: dict[str, list[Change]] = {}
     for cell in evidence.cells:
@@ -64,7 +64,7 @@ def trait_column(mine: list[Change], name: str) -> np.ndarray:
     return np.array([math.nan if value is None else value for value in values])
 
 
-def _of_cell(cell: dict[str, Any], evidence: Evidence) -> list[Change]:
+def _of_cell(cell: dict[str, Any], evidence: ReportData) -> list[Change]:
     mine = [client for client in cell["clients"] if client["group"] == "participating"]
     sign = 1 if cell["higher_is_better"] else -1
     after = np.array([client["scores"][cell["after"]] for client in mine])

@@ -4,8 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from idiolect.report.evidence import Cells, Evidence
 from idiolect.report.page import Picture
+from idiolect.report.report_data import Cells, ReportData
 from idiolect.report.style import MUTED, labelled, style
 
 FEW = 6  # with more clients than this a picture for each would say less than the spread over them
@@ -26,12 +26,12 @@ _EACH = (
 )
 
 
-def spread_pictures(evidence: Evidence) -> list[Picture]:
+def spread_pictures(evidence: ReportData) -> list[Picture]:
     """The scores of all clients, and what more steps make of them if there are enough to make a curve."""
     return [_spread(evidence), *_over_steps(evidence)]
 
 
-def each_client(evidence: Evidence) -> list[Picture]:
+def each_client(evidence: ReportData) -> list[Picture]:
     """A panel for each participating client, if there are only a few."""
     clients = sorted({c["client"] for cell in evidence.cells for c in cell["clients"] if c["group"] == "participating"})
     if len(clients) > FEW:
@@ -73,7 +73,7 @@ def _add_curves(figure: go.Figure, cells: Cells, client: int, number: int, place
         )
 
 
-def _spread(evidence: Evidence) -> Picture:
+def _spread(evidence: ReportData) -> Picture:
     figure, metric = go.Figure(), evidence.metric
     for number, label in enumerate(evidence.labels):
         scores = sorted(
@@ -99,7 +99,7 @@ def _spread(evidence: Evidence) -> Picture:
     return Picture(labelled(figure, f"{metric.capitalize()} of every client", "", metric), _SPREAD)
 
 
-def _over_steps(evidence: Evidence) -> list[Picture]:
+def _over_steps(evidence: ReportData) -> list[Picture]:
     budgets = [tuple(run.recipe.evaluation.steps) for run in evidence.runs]
     if len(set(budgets)) > 1 or len(budgets[0]) < 3:
         return []

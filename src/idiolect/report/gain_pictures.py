@@ -9,12 +9,12 @@ import plotly.graph_objects as go
 
 from idiolect.report.changes import Change, Tally, changes, tally, trait_column
 from idiolect.report.choices import Choice, one_at_a_time
-from idiolect.report.evidence import Evidence
+from idiolect.report.client_traits import TRAITS
 from idiolect.report.headline import Rows
 from idiolect.report.page import Picture, Section
+from idiolect.report.report_data import ReportData
 from idiolect.report.style import BLUE, INK, MUTED, VERMILION, labelled, style
 from idiolect.report.tables import as_html
-from idiolect.report.traits import TRAITS
 
 _DOTS = 3000  # in one picture; beyond that they hide each other, and weigh
 _PARTS = 5  # clients are cut into fifths by a trait
@@ -31,7 +31,7 @@ _TABLE = (
 )
 
 
-def gain_section(evidence: Evidence, more: Sequence[Picture]) -> Section:
+def gain_section(evidence: ReportData, more: Sequence[Picture]) -> Section:
     """The table in words, both pictures, and more of what clients get."""
     title, found = "Who gains and who loses", changes(evidence)
     if not found:
@@ -67,7 +67,7 @@ def _rows(tallies: dict[str, Tally]) -> Rows:
 
 
 def _before_and_after(
-    evidence: Evidence, found: dict[str, list[Change]], tallies: dict[str, Tally], first: str
+    evidence: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally], first: str
 ) -> Picture:
     figure, owners, metric = go.Figure(), [""], evidence.metric
     everything = [value for mine in found.values() for change in mine for value in (change.before, change.after)]
@@ -98,7 +98,7 @@ def _before_and_after(
     return Picture(figure, _caption(evidence, tallies, found), one_at_a_time(figure, owners, first))
 
 
-def _caption(evidence: Evidence, tallies: dict[str, Tally], found: dict[str, list[Change]]) -> str:
+def _caption(evidence: ReportData, tallies: dict[str, Tally], found: dict[str, list[Change]]) -> str:
     order = sorted(tallies, key=lambda label: tallies[label].hurt / tallies[label].clients)
     told = order if len(order) <= 6 else [*order[:2], *order[-2:]]
     counts = ", ".join(f"{label} {tallies[label].hurt} of {tallies[label].clients}" for label in told)
@@ -111,7 +111,7 @@ def _caption(evidence: Evidence, tallies: dict[str, Tally], found: dict[str, lis
     )
 
 
-def _against_traits(evidence: Evidence, found: dict[str, list[Change]], tallies: dict[str, Tally]) -> list[Picture]:
+def _against_traits(evidence: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally]) -> list[Picture]:
     """The gain of every client against each of the traits that differ between clients, one trait at a time."""
     known = [name for name in TRAITS if any(math.isfinite(one.ranks[name]) for one in tallies.values())]
     if not known:

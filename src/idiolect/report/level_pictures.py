@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.report.choices import one_at_a_time
-from idiolect.report.evidence import Cells, Evidence
 from idiolect.report.page import Picture
+from idiolect.report.report_data import Cells, ReportData
 from idiolect.report.style import BLUE, MUTED, labelled, style
 
 _AROUND = (
@@ -24,7 +24,7 @@ _AGAINST_BYTES = (
 )
 
 
-def level_pictures(evidence: Evidence) -> list[Picture]:
+def level_pictures(evidence: ReportData) -> list[Picture]:
     """The pictures of every algorithm whose clients have levels; none if no algorithm's do."""
     shown = [(label, cell) for label in evidence.labels if (cell := _first_with_levels(evidence.of(label))) is not None]
     return [_around_levels(shown), _levels_over_time(evidence, shown), _against_bytes(evidence)] if shown else []
@@ -61,7 +61,7 @@ def _around_levels(shown: list[tuple[str, dict[str, Any]]]) -> Picture:
     return Picture(figure, _AROUND, one_at_a_time(figure, owners))
 
 
-def _levels_over_time(evidence: Evidence, shown: list[tuple[str, dict[str, Any]]]) -> Picture:
+def _levels_over_time(evidence: ReportData, shown: list[tuple[str, dict[str, Any]]]) -> Picture:
     figure, owners = go.Figure(), []
     for label, cell in shown:
         layer, times = _largest_layer(cell), [point["time"] for point in cell["points"]]
@@ -74,7 +74,7 @@ def _levels_over_time(evidence: Evidence, shown: list[tuple[str, dict[str, Any]]
     return Picture(figure, _OVER_TIME, one_at_a_time(figure, owners))
 
 
-def _against_bytes(evidence: Evidence) -> Picture:
+def _against_bytes(evidence: ReportData) -> Picture:
     figure = go.Figure()
     for number, label in enumerate(evidence.labels):
         seeds = [_mean_of_clients(cell) for cell in evidence.of(label, ended=False)]

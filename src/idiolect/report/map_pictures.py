@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from idiolect.report.choices import one_at_a_time
-from idiolect.report.evidence import Evidence
 from idiolect.report.page import Picture
+from idiolect.report.report_data import ReportData
 from idiolect.report.style import GREY, INK, ORANGE, labelled, style
 
 _MAP = (
@@ -19,7 +19,7 @@ _MAP = (
 _ASIDE = 0.06  # how far paths that share a way are drawn from each other, as a share of the map
 
 
-def map_pictures(evidence: Evidence) -> list[Picture]:
+def map_pictures(evidence: ReportData) -> list[Picture]:
     """A map per client and moment, for one algorithm at a time; none if the problem has no scenes."""
     shown = {cell["label"]: cell for cell in reversed(evidence.cells) if cell["scenes"] and not cell["ended"]}
     shown = {label: shown[label] for label in evidence.labels if label in shown}

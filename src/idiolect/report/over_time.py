@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.report.choices import Choice
-from idiolect.report.evidence import Evidence
 from idiolect.report.headline import number
 from idiolect.report.page import Picture
+from idiolect.report.report_data import ReportData
 from idiolect.report.style import MUTED, labelled, log_scale, style
 
 _AXES: dict[str, Callable[[dict[str, Any]], list[float]]] = {
@@ -19,12 +19,12 @@ _AXES: dict[str, Callable[[dict[str, Any]], list[float]]] = {
 }
 
 
-def over_time(evidence: Evidence) -> list[Picture]:
+def over_time(evidence: ReportData) -> list[Picture]:
     """The headline metric of every algorithm; and its distance to the minimiser, where that is known."""
     return [_scores(evidence), *_distance(evidence)]
 
 
-def report_curves(evidence: Evidence, report: str, title: str, y: str) -> go.Figure:
+def report_curves(evidence: ReportData, report: str, title: str, y: str) -> go.Figure:
     """One of the numbers that algorithms report at every point, as means over seeds."""
     figure, tame = go.Figure(), list[float]()
     for place, label in enumerate(evidence.labels):
@@ -42,7 +42,7 @@ def report_curves(evidence: Evidence, report: str, title: str, y: str) -> go.Fig
     return labelled(figure, title, evidence.time, y)
 
 
-def _scores(evidence: Evidence) -> Picture:
+def _scores(evidence: ReportData) -> Picture:
     figure, metric = go.Figure(), evidence.metric
     axes = [name for name in _AXES if _can_be_drawn(evidence, name)]
     places: dict[str, list[list[float]]] = {name: [] for name in axes}
@@ -71,7 +71,7 @@ def _scores(evidence: Evidence) -> Picture:
     return Picture(figure, _caption(evidence, axes), choices)
 
 
-def _can_be_drawn(evidence: Evidence, axis: str) -> bool:
+def _can_be_drawn(evidence: ReportData, axis: str) -> bool:
     """Runs from before it was noted have no stopwatch, and by a real clock time is seconds anyway."""
     if axis != "seconds of work":
         return True
@@ -103,7 +103,7 @@ def with_band(figure: go.Figure, label: str, place: int, curves: np.ndarray) -> 
     figure.add_scatter(y=middle, name=label, legendgroup=label, line=line, mode="lines")
 
 
-def _caption(evidence: Evidence, axes: list[str]) -> str:
+def _caption(evidence: ReportData, axes: list[str]) -> str:
     what = "; ".join(dict.fromkeys(run.summary["what"]["personalized"] for run in evidence.runs))
     said = [
         f"{_order_at_the_end(evidence)}.",
@@ -115,7 +115,7 @@ def _caption(evidence: Evidence, axes: list[str]) -> str:
     return " ".join(sentence for sentence in said if sentence)
 
 
-def _order_at_the_end(evidence: Evidence) -> str:
+def _order_at_the_end(evidence: ReportData) -> str:
     complete = {label: cells for label in evidence.labels if (cells := evidence.of(label, ended=False))}
     ends = {label: float(np.mean([_curve(cell)[-1] for cell in cells])) for label, cells in complete.items()}
     order = sorted(ends, key=lambda label: ends[label], reverse=evidence.higher_is_better)
@@ -125,7 +125,7 @@ def _order_at_the_end(evidence: Evidence) -> str:
     return f"At the end {order[0]} is first ({number(ends[order[0]])}){last}"
 
 
-def _distance(evidence: Evidence) -> list[Picture]:
+def _distance(evidence: ReportData) -> list[Picture]:
     if not any("distance_to_optimum" in cell["points"][-1]["reports"] for cell in evidence.cells):
         return []
     y = "squared distance to the minimiser"

@@ -3,11 +3,11 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.network.rounds import Rounds, delivered_share
+from idiolect.network.round_tables import Rounds, delivered_share
 from idiolect.report.choices import one_at_a_time
-from idiolect.report.evidence import Cells, Evidence
 from idiolect.report.over_time import report_curves
 from idiolect.report.page import Picture
+from idiolect.report.report_data import Cells, ReportData
 from idiolect.report.style import BLUE, MUTED, ORANGE, SKY, VERMILION, labelled
 
 _MASS = {
@@ -31,7 +31,7 @@ _GRAPH = (
 _LINKS = 600  # beyond that arrows are a blot
 
 
-def peer_pictures(evidence: Evidence) -> list[Picture]:
+def peer_pictures(evidence: ReportData) -> list[Picture]:
     """What only runs without a server have to show; nothing if there are none."""
     tables = {label: table for label, table in evidence.tables.items() if isinstance(table, Rounds)}
     mine = [cell for cell in evidence.cells if cell["label"] in tables]
@@ -43,7 +43,7 @@ def peer_pictures(evidence: Evidence) -> list[Picture]:
     return [Picture(gap, _GAP.format(seeds=evidence.seeds)), *_ledger(evidence, mine), graph]
 
 
-def _ledger(evidence: Evidence, cells: Cells) -> list[Picture]:
+def _ledger(evidence: ReportData, cells: Cells) -> list[Picture]:
     """Where the mass is, for one protocol at a time."""
     figure, owners = go.Figure(), list[str]()
     for label in _with_ledgers_of_their_own(cells):

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idiolect.network.rounds import Rounds, taken_in
-from idiolect.network.timeline import NO_ROUND, Timeline, active_share, staleness
-from idiolect.report.evidence import Evidence
+from idiolect.network.round_tables import Rounds, taken_in
+from idiolect.network.timelines import NO_ROUND, Timeline, active_share, staleness
+from idiolect.report.report_data import ReportData
 
 _WINDOWS = 100  # of time, over which activity is averaged
 _LOOKS = 40  # in each of them
@@ -56,7 +56,7 @@ class Schedule(NamedTuple):
         return [Stretch("awake", begins[order, 0], begins[order, 1], ends[order, 1])], len(begins)
 
 
-def schedules(evidence: Evidence) -> list[Schedule]:
+def schedules(evidence: ReportData) -> list[Schedule]:
     """The different timelines of the first seed, named after the algorithms that follow them."""
     kinds: list[tuple[Timeline | Rounds, list[str]]] = []
     for label in evidence.labels:

@@ -8,15 +8,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from idiolect.experiment import Progress as State
-from idiolect.export.contents import bundle_size
-from idiolect.learner import uncompressed
-from idiolect.recipes import Recipe
+from idiolect.engines.learner import uncompressed
+from idiolect.experiments.running import Progress as State
+from idiolect.experiments.schema import Recipe
+from idiolect.export.run_models import Shipped
+from idiolect.inspection.width_advice import Advice
+from idiolect.quantization.sizes import bundle_size
 from idiolect.report.headline import Rows, headline, other_metric, other_metrics
 from idiolect.report.remarks import group_lines, remarks, size_lines
-from idiolect.runs.models import Finished
-from idiolect.runs.shipping import Shipped
-from idiolect.runs.widths import Advice
+from idiolect.results.models import CellModels
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _table(title: str, rows: Rows) -> Table:
     return table
 
 
-def print_shipped(finished: Finished, shipped: list[Shipped], console: Console | None = None) -> None:
+def print_shipped(finished: CellModels, shipped: list[Shipped], console: Console | None = None) -> None:
     """What was written for each client: bits a weight, bytes of the model, its score at the end of the run."""
     console = console or Console()
     console.width = max(console.width, 100)

@@ -3,10 +3,10 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.network.rounds import Rounds
+from idiolect.network.round_tables import Rounds
 from idiolect.report.choices import one_at_a_time
-from idiolect.report.evidence import Evidence
 from idiolect.report.page import Picture, Section
+from idiolect.report.report_data import ReportData
 from idiolect.report.schedules import Schedule, schedules
 from idiolect.report.style import BLUE, GREY, ORANGE, SKY, VERMILION, labelled, style
 
@@ -18,7 +18,7 @@ _AT_FIRST = 120  # turns in the window when the page is opened
 _COLOURS = {"downloads": SKY, "computes": BLUE, "uploads": ORANGE, "uploads in vain": VERMILION, "awake": GREY}
 
 
-def waiting_section(evidence: Evidence) -> Section:
+def waiting_section(evidence: ReportData) -> Section:
     """Activity, staleness (in words if there is none) and the timeline of every schedule."""
     found = schedules(evidence)
     stale = any(schedule.ages.any() for schedule in found)
@@ -26,7 +26,7 @@ def waiting_section(evidence: Evidence) -> Section:
     return Section("Without waiting", "" if stale else _FRESH, pictures)
 
 
-def _activity(evidence: Evidence, found: list[Schedule]) -> Picture:
+def _activity(evidence: ReportData, found: list[Schedule]) -> Picture:
     figure, said = go.Figure(), []
     clients = max((len(np.unique(s.table.client)) for s in found if not isinstance(s.table, Rounds)), default=1)
     for number, schedule in enumerate(found):
@@ -67,7 +67,7 @@ def _ages(found: list[Schedule]) -> Picture:
     )
 
 
-def _timeline(evidence: Evidence, found: list[Schedule]) -> Picture:
+def _timeline(evidence: ReportData, found: list[Schedule]) -> Picture:
     figure, owners, cut = go.Figure(), list[str](), list[str]()
     window = evidence.horizon
     for schedule in found:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from idiolect.files import write_atomically
 from idiolect.report.client_pictures import each_client, spread_pictures
-from idiolect.report.evidence import Evidence, gather
 from idiolect.report.gain_pictures import gain_section
 from idiolect.report.level_pictures import level_pictures
 from idiolect.report.map_pictures import map_pictures
 from idiolect.report.over_time import over_time
+from idiolect.report.overview import in_short, what_is_behind, what_ran
 from idiolect.report.page import Section, page
 from idiolect.report.peer_pictures import peer_pictures
+from idiolect.report.report_data import ReportData, gather
 from idiolect.report.waiting_pictures import waiting_section
-from idiolect.report.what_ran import in_short, what_is_behind, what_ran
 
 PAGE = "report.html"
 
@@ -26,7 +26,7 @@ def write_report(paths: Sequence[Path], out: Path) -> Path:
     return out
 
 
-def report_sections(evidence: Evidence) -> list[Section]:
+def report_sections(evidence: ReportData) -> list[Section]:
     """Everything there is to show, in the order in which it is asked for; families without pictures have no section."""
     families = [
         Section("Where policies go", pictures=map_pictures(evidence)),

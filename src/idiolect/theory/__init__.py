@@ -4,7 +4,7 @@
 personalized learning with its rates, `qupel` the steps that make a quantized objective fall.
 """
 
-from idiolect.constants import Constants, Variation
+from idiolect.contracts.constants import Constants, Variation
 from idiolect.theory.checks import check_personal_step
 from idiolect.theory.pars_push import (
     admissible_step_size,

@@ -1,6 +1,6 @@
 """What the theorems ask of numbers that users give, as sentences."""
 
-from idiolect.constants import Constants
+from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
 
 

@@ -24,7 +24,7 @@ sigma^2 / (mu^2 T). Theorem 1's F(0) stands for F(0) - inf F. The factor 4 of Le
 
 import math
 
-from idiolect.constants import Constants
+from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
 from idiolect.theory.checks import at_least, check_constants, check_personal_step, positive
 

@@ -34,7 +34,7 @@ Theorems 2 and 3 become Theorem 1 in form only. (A63) drops a gradient where tau
 import math
 from typing import Literal, NamedTuple
 
-from idiolect.constants import Constants, Variation
+from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
 from idiolect.theory.checks import at_least, check_constants, positive
 

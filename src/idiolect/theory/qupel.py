@@ -16,7 +16,7 @@ come from |sigma'| <= 1/4 and |sigma''| <= 1 / (6 sqrt(3)).
 import math
 from typing import NamedTuple
 
-from idiolect.constants import Constants
+from idiolect.contracts.constants import Constants
 from idiolect.theory.checks import at_least, positive
 
 

@@ -1,9 +1,9 @@
 """Client work on Ray: actors hold the clients' training data and compute their turns; only parameters travel.
 
-Nothing here imports Ray until a crew is opened, so that the package works without it.
+Nothing here imports Ray until a backend is opened, so that the package works without it.
 """
 
+from idiolect.engines.ray.actor_pool import ActorPool, RayBackend
 from idiolect.engines.ray.connection import connected
-from idiolect.engines.ray.staff import RayCrew, Staff
 
-__all__ = ["RayCrew", "Staff", "connected"]
+__all__ = ["ActorPool", "RayBackend", "connected"]

@@ -1,0 +1,152 @@
+"""`idiolect reproduce`: the papers' figures and tables, run again."""
+
+import argparse
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from idiolect.commands.arguments import ask_for_data, say, seed_numbers
+from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
+
+if TYPE_CHECKING:
+    from idiolect.papers.exhibit import Exhibit, Request
+
+_DOCS_PAGE = Path("docs/reproduction.md")
+
+
+def add(commands: Any) -> None:
+    """Teach the command line `reproduce`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "reproduce", help="run a figure or table of a paper again, and decide its claims; without a name, list them"
+    )
+    parser.set_defaults(command=_reproduce)
+    parser.add_argument("name", nargs="?", help="which one")
+    parser.add_argument("--all", action="store_true", help="every one of them, and a page with all claims")
+    parser.add_argument("--scale", default="desk", metavar="SCALE", help="quick, desk (the default) or paper")
+    parser.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the scale's own")
+    parser.add_argument(
+        "--out", type=Path, default=Path("reproductions"), metavar="DIR", help="what is finished there is not run again"
+    )
+    ask_for_data(parser)
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help=f"with --all; default: {_DOCS_PAGE} at the desk, else in --out"
+    )
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from idiolect.options import known
+    from idiolect.papers.exhibit import SCALES
+    from idiolect.papers.exhibits import EXHIBITS, find
+
+    known(SCALES, "--scale", options.scale)
+    _seeds(options.seeds)
+    if options.all and options.name:
+        raise UserMistake(f"--all is given with the name '{options.name}', but must be given without one")
+    if options.page and not options.all:
+        raise UserMistake(f"--page is {options.page}, but the page has every exhibit and is only written with --all")
+    if options.all:
+        return _perform(list(EXHIBITS.values()), options)
+    return _perform([find(options.name)], options) if options.name else _list()
+
+
+def _list() -> int:
+    from idiolect.papers.claims_page import listing
+    from idiolect.papers.exhibits import EXHIBITS
+
+    for name, shows, scales in listing(list(EXHIBITS.values())):
+        print(f"{name}\n  {shows}")
+        for scale in scales:
+            print(f"    {scale}")
+    print(
+        "Run one: idiolect reproduce NAME --scale quick|desk|paper [--seeds 0,1,2]; run all: idiolect reproduce --all"
+    )
+    return 0
+
+
+def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
+    """One after the other; with several, what one lacks does not keep the others from being run."""
+    from idiolect.commands.stopping import stopping_gently
+    from idiolect.papers.claim_files import reproduce
+
+    records, code = {}, 0
+    with stopping_gently(say) as stopping:
+        try:
+            for exhibit in exhibits:
+                with _progress_bar() as progress:
+                    request = _errand(exhibit, options)._replace(progress=progress, stop=stopping.asked)
+                    try:
+                        records[exhibit.name] = reproduce(exhibit, request)
+                    except (UserMistake, Diverged, Refused) as problem:
+                        if not options.all:
+                            raise
+                        say(f"{exhibit.name}: {problem}")
+                        code = 2
+                        continue
+                _tell(exhibit, request, records[exhibit.name])
+                if stopping.asked():
+                    raise Interrupted
+        except (Interrupted, KeyboardInterrupt):
+            say(f"stopped; what is done is kept; go on with: {_again(options)}")
+            return stopping.code
+    if options.all:
+        _write_page(exhibits, records, options)
+    return code
+
+
+def _errand(exhibit: "Exhibit", options: argparse.Namespace) -> "Request":
+    from idiolect.papers.exhibit import Request
+
+    if options.scale not in exhibit.scales:
+        raise UserMistake(f"--scale is {options.scale}, but {exhibit.name} has {', '.join(exhibit.scales)}")
+    seeds = _seeds(options.seeds) or exhibit.scales[options.scale].seeds
+    return Request(options.scale, seeds, options.out, options.data_dir)
+
+
+def _tell(exhibit: "Exhibit", request: "Request", record: dict[str, Any]) -> None:
+    from idiolect.papers.claim_files import folder_of
+
+    print(f"{exhibit.source}, {request.scale}, seeds {', '.join(map(str, request.seeds))}")
+    for claim in record["claims"]:
+        print(f"  {claim['verdict']:<9}  {claim['statement']}: {claim['ours']}")
+    folder = folder_of(exhibit, request)
+    print(f"  report: {folder / 'report.html'}   claims: {folder / 'claims.json'}", flush=True)
+
+
+def _write_page(exhibits: "list[Exhibit]", records: dict[str, Any], options: argparse.Namespace) -> None:
+    from idiolect.files import write_atomically
+    from idiolect.papers.claims_page import overview
+
+    usual = options.scale == "desk" and options.seeds is None
+    path = options.page or (_DOCS_PAGE if usual else options.out / f"reproduction-{options.scale}.md")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, overview(exhibits, records, options.scale).encode())
+    print(f"All claims: {path}")
+
+
+def _seeds(text: str | None) -> tuple[int, ...]:
+    return () if text is None else tuple(seed_numbers(text))
+
+
+def _again(options: argparse.Namespace) -> str:
+    """The same command, as a shell wants it."""
+    words = ["idiolect", "reproduce", *(["--all"] if options.all else [options.name]), "--scale", options.scale]
+    for name in ("seeds", "out", "data_dir", "page"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """What is being done and how far it is; silent if nobody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda what, share: bar.update(task, completed=share, description=what)

@@ -1,0 +1,155 @@
+"""The actors of a run, and a backend of them for each of its cells. An actor that dies is replaced, and its work redone.
+
+A turn depends on nothing but what is sent along, so doing it again does no harm; and whoever asked for it takes its
+result once. What clients keep stays with the server and travels with each turn: so a checkpoint has it, and no actor's
+death can lose it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jax
+import numpy as np
+
+from idiolect.contracts import Clients
+from idiolect.engines.backend import Job, Pending, dealt
+from idiolect.engines.ray.actor import ActorSettings, TurnActor, leaves_of
+from idiolect.engines.simulator.server_program import Program, Turn, training_key
+from idiolect.errors import UserMistake
+
+DEATHS = 8  # that one turn may cause or meet before the run gives up
+REMEMBERED = 4  # versions of the model that need not be sent anew
+
+
+class ActorPool:
+    """Actors that each hold the data of some clients."""
+
+    def __init__(
+        self,
+        ray: Any,
+        recipe: str,
+        *,
+        data_dir: Path | None = None,
+        count: int | None = None,
+        naps: Mapping[int, float] = {},
+    ) -> None:
+        self.ray = ray
+        self.count = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        where = None if data_dir is None else str(data_dir.resolve())
+        compiled = getattr(jax.config, "jax_compilation_cache_dir", None)
+        self._errands = [ActorSettings(recipe, k, self.count, where, compiled, naps) for k in range(self.count)]
+        self._remote = ray.remote(TurnActor)
+        self._actors = [self._employed(settings) for settings in self._errands]
+        self.replaced = 0
+
+    def actor(self, number: int) -> Any:
+        """The actor of this number."""
+        return self._actors[number]
+
+    def replace(self, number: int, dead: Any) -> None:
+        """Put a new actor in the place of a dead one, unless that has been done."""
+        if self._actors[number] is dead:
+            self.ray.kill(dead)  # it may only be out of reach
+            self._actors[number] = self._employed(self._errands[number])
+            self.replaced += 1
+
+    def _employed(self, settings: ActorSettings) -> Any:
+        return self._remote.options(scheduling_strategy="SPREAD").remote(settings)
+
+    def __enter__(self) -> "ActorPool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for actor in self._actors:  # whatever they are doing, nobody waits for it any more
+            self.ray.kill(actor)
+
+
+class RayBackend:
+    """The pool at work on one algorithm and one seed."""
+
+    def __init__(self, pool: ActorPool, program: Program, clients: Clients, seed: int) -> None:
+        self._staff, self._program, self._clients, self._seed = pool, program, clients, seed
+        homes = dealt(clients.participating, pool.count)
+        self.count = len(homes)
+        self._homes = {client: number for number, members in enumerate(homes) for client in members}
+        self._sent: dict[int, Any] = {}  # versions that lie in Ray's store
+        self._structures: dict[Any, Any] = {}  # of what a turn returns, by that of what a client keeps
+
+    def submit(self, job: Job) -> "RayPending":
+        """Begin a turn where the client's data is."""
+        message = (self._program.algorithm.name, self._seed, job.client, job.turn, leaves_of(job.personal))
+        return RayPending(self._staff, self._homes[job.client], (*message, self._put(job)), self._structure(job))
+
+    def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
+        """Which of these have come back; wait for the first of them, but no longer than this."""
+        refs = {turn.ref: number for number, turn in pending.items() if isinstance(turn, RayPending)}
+        found, _ = self._staff.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
+        turns = [refs[ref] for ref in found]
+        return [number for number in turns if _came_back(pending[number])]
+
+    def _put(self, job: Job) -> Any:
+        """A version is put into Ray's store once, however many clients receive it."""
+        if job.version not in self._sent:
+            if len(self._sent) == REMEMBERED:
+                del self._sent[next(iter(self._sent))]
+            self._sent[job.version] = self._staff.ray.put(leaves_of(job.offer))
+        return self._sent[job.version]
+
+    def _structure(self, job: Job) -> Any:
+        kind = jax.tree.structure(job.personal)
+        if kind not in self._structures:
+            shard, key = self._clients.train.shard(job.client), training_key(self._seed)
+            turn = jax.eval_shape(self._program.turn, job.personal, job.offer, shard, key, np.int32(0))
+            self._structures[kind] = jax.tree.structure(turn)
+        return self._structures[kind]
+
+
+def _came_back(turn: Pending) -> bool:
+    return isinstance(turn, RayPending) and turn.collect()
+
+
+class RayPending:
+    """A turn under way on an actor."""
+
+    def __init__(self, pool: ActorPool, number: int, message: tuple[Any, ...], structure: Any) -> None:
+        self._staff, self._number, self._message, self._structure = pool, number, message, structure
+        self._deaths, self._leaves = 0, list[np.ndarray]()
+        self._send()
+
+    def result(self) -> Turn:
+        """What the client sends, once it is there."""
+        while not self.collect():
+            pass
+        turn: Turn = jax.tree.unflatten(self._structure, self._leaves)
+        return turn
+
+    def collect(self) -> bool:
+        """Wait for the answer; if the actor has died instead, send the work to the one that takes its place."""
+        if not self._leaves:
+            errors = self._staff.ray.exceptions
+            try:
+                # Copies, or else what clients keep would fill Ray's store.
+                self._leaves = [np.array(leaf) for leaf in self._staff.ray.get(self.ref)]
+            except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError) as death:
+                self._again(death)
+            except errors.RayTaskError as failure:
+                raise failure.cause if isinstance(failure.cause, UserMistake) else failure from None
+        return bool(self._leaves)
+
+    def _send(self) -> None:
+        self._actor = self._staff.desk(self._number)
+        self.ref = self._actor.turn.remote(*self._message)
+
+    def _again(self, death: Exception) -> None:
+        self._deaths += 1
+        if self._deaths > DEATHS:
+            raise UserMistake(
+                f"--engine ray: {self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
+                f"the last one said: {str(death).strip().splitlines()[0]}"
+            ) from None
+        self._staff.replace(self._number, self._actor)
+        self._send()

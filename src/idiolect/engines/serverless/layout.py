@@ -1,0 +1,159 @@
+"""What a serverless run is made of, laid out for a compiled program: what is fixed before it, and what changes."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idiolect.contracts import Algorithm, Clients, Info, Message, Objective, Params, PyTree, Split
+from idiolect.engines.simulator.server_program import training_key
+from idiolect.network.round_tables import Arrivals, Rounds, accumulated, arrivals
+
+
+class Lane(NamedTuple):
+    """One seed of a run: who holds what, and what the network does.
+
+    A lane's own algorithm differs from its program's in step sizes and in the numbers of its objective, if at all.
+    """
+
+    clients: Clients
+    table: Rounds
+    seed: int
+    algorithm: Algorithm | None = None
+
+    @property
+    def numbers(self) -> PyTree:
+        """Of the own objective, if there is one."""
+        objective = self.algorithm and self.algorithm.objective
+        return objective.family.numbers if isinstance(objective, Objective) and objective.family else ()
+
+
+class Layout(NamedTuple):
+    """What is fixed before learning: the graph, who wakes, what arrives, the step sizes, the data, the randomness.
+
+    Seeds that run side by side are parts of one network that have no links between them: agents, links and rows of the
+    second lane follow those of the first.
+    """
+
+    sources: jax.Array  # of every link; the last link fills up the lists below, and leads to nobody
+    targets: jax.Array
+    degrees: jax.Array
+    wakers: jax.Array  # rounds x wakings: who wakes, in order; the lists end with an agent that does not exist
+    step_sizes: jax.Array  # and with which step size
+    links: jax.Array  # rounds x slots x messages: over which links they come, at most one over each in a slot
+    ages: jax.Array  # and how long ago they were sent
+    rows: PyTree  # everybody's data, in one store
+    starts: jax.Array  # of every agent's training part
+    sizes: jax.Array
+    keys: jax.Array  # of every lane
+    numbers: PyTree  # of every agent's objective, where lanes differ in them
+
+
+class State(NamedTuple):
+    """All agents after some rounds."""
+
+    nodes: PyTree  # of every agent
+    memories: PyTree  # of every link, at its receiver
+    spoken: Message  # a ring of rounds: what every agent had last sent by then
+    descended: PyTree  # by every agent, in all
+    totals: Info  # what every agent reported, added up over its wakings
+    broken: jax.Array  # the round in which an agent's loss was not finite for the first time, or -1
+    lowest: jax.Array  # every agent's smallest weight y so far
+
+
+def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, newest_only: bool) -> Layout:
+    """The layout of some lanes, for models of the same types as `params`."""
+    graphs, trains = [lane.table.graph for lane in lanes], [lane.clients.train for lane in lanes]
+    agents, kind = int(sum(graph.agents for graph in graphs)), jnp.result_type(*jax.tree.leaves(params))
+    steps, awake = zip(*(_steps(lane.algorithm or algorithm, lane) for lane in lanes), strict=True)
+    wakers, sizes = _wakings(np.concatenate(steps, axis=1), np.concatenate(awake, axis=1))
+    messages = [arrivals(lane.table, newest_only) for lane in lanes]
+    links, ages = _lists(messages, [graph.links for graph in graphs], lanes[0].table.length)
+    offsets = _offsets([graph.agents for graph in graphs])
+    rows, stores = _stores(trains)
+    members = [np.asarray(lane.clients.participating) for lane in lanes]
+    return Layout(
+        sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), np.int32(0))),
+        targets=jnp.asarray(np.append(_joined([graph.targets for graph in graphs], offsets), np.int32(agents))),
+        degrees=jnp.asarray(np.concatenate([graph.out_degrees for graph in graphs])),
+        wakers=jnp.asarray(wakers),
+        step_sizes=jnp.asarray(sizes, kind),
+        links=jnp.asarray(links),
+        ages=jnp.asarray(ages),
+        rows=rows,
+        starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], stores)),
+        sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, members, strict=True)])),
+        keys=jnp.stack([training_key(lane.seed) for lane in lanes]),
+        numbers=jax.tree.map(partial(_told, agents // len(lanes), kind), *(lane.numbers for lane in lanes)),
+    )
+
+
+def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
+    """The numbers of every lane, once for each of its agents, and all rows of the same length."""
+    longest = max(number.size for number in numbers)
+    rows = [np.pad(number, (0, longest - number.size)) if number.ndim else number for number in numbers]
+    whole = np.issubdtype(rows[0].dtype, np.integer)
+    return jnp.asarray(np.repeat(np.stack(rows), agents, axis=0), None if whole else kind)
+
+
+def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
+    """Everyone's step sizes and whether they wake, as rounds x agents."""
+    theta = step_sizes(algorithm, lane.table.graph.agents, lane.table.length)
+    return accumulated(theta, lane.table.awake), lane.table.awake
+
+
+def _stores(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
+    """The rows of all lanes in one store, and where each lane's begin. Lanes may share theirs."""
+    kept = {id(train.rows): train.rows for train in trains}
+    begins = dict(zip(kept, _offsets([len(jax.tree.leaves(rows)[0]) for rows in kept.values()]), strict=True))
+    rows = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept.values())
+    return rows, np.array([begins[id(train.rows)] for train in trains])
+
+
+def _offsets(lengths: list[int]) -> np.ndarray:
+    return np.cumsum([0, *lengths[:-1]])
+
+
+def _joined(parts: list[np.ndarray], offsets: np.ndarray) -> np.ndarray:
+    return np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=True)]).astype(np.int32)
+
+
+def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tables of rounds x agents, turned into lists of those that wake and of their step sizes."""
+    shape = (len(awake), max(1, int(awake.sum(1).max(initial=0))))
+    who, steps = np.full(shape, awake.shape[1], np.int32), np.zeros(shape)
+    when, agent = np.nonzero(awake)
+    place = (np.cumsum(awake, axis=1) - 1)[when, agent]
+    who[when, place], steps[when, place] = agent, step_sizes[when, agent]
+    return who, steps
+
+
+def _lists(lanes: list[Arrivals], links: list[int], rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Over which links messages come and how old, as rounds x slots x messages; lists are in order and end nowhere."""
+    own = [lane._replace(link=lane.link + np.int32(first)) for lane, first in zip(lanes, _offsets(links), strict=True)]
+    came = Arrivals(*(np.concatenate(column) for column in zip(*own, strict=True)))
+    slots = 1 + int(came.slot.max(initial=0))
+    row = came.round * slots + came.slot
+    if slots > 1 or len(lanes) > 1:  # or else they are in order
+        order = np.argsort(row, kind="stable")
+        came = Arrivals(*(column[order] for column in came))
+    counts = np.bincount(row, minlength=rounds * slots).reshape(rounds, slots)
+    there = np.arange(counts.max(initial=0)) < counts[..., None]
+    over, old = np.full(there.shape, sum(links), np.int32), np.zeros(there.shape, _whole_numbers_up_to(rounds))
+    over[there], old[there] = came.link, came.age
+    return over, old
+
+
+def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:
+    return np.int16 if bound < np.iinfo(np.int16).max else np.int32
+
+
+def step_sizes(algorithm: Algorithm, agents: int, rounds: int) -> np.ndarray:
+    """theta(t) for every round (PARS-Push, Proposition 1 and Theorem 1)."""
+    rule, scale = algorithm.step_rule, algorithm.step_size
+    if rule.name == "decreasing":
+        return scale / (np.arange(rounds) + rule.offset)
+    return np.full(rounds, scale * np.sqrt(agents / rounds) if rule.name == "horizon" else scale)

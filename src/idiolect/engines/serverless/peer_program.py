@@ -1,0 +1,166 @@
+"""The program of a protocol without a server: all agents of a round at once, round after round.
+
+An agent's part is `idiolect.contracts.Peer`, mapped over agents and messages. Several seeds run side by side, as parts
+of one network that are not linked; so do algorithms that differ in numbers only, which agents are told when they wake.
+`idiolect.engines.serverless.stepwise_peers` does the same agent by agent, with nothing clever in it.
+
+What agents send lies in a ring of the last rounds, one row a round; a link that delivers an old message reads an old
+row. So memory is linear in agents and links, however much is under way.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from idiolect.contracts import Algorithm, Info, Key, Message, Objective, Params, Peer, Problem, PyTree, Scalar, Shard
+from idiolect.engines.learner import Descent, descent
+from idiolect.engines.serverless.layout import Layout, State
+from idiolect.engines.serverless.mass_ledger import TakeStock, stock_taker
+from idiolect.protocols.precision import widest
+
+_SORTED: dict[str, Any] = {"mode": "promise_in_bounds", "indices_are_sorted": True}
+_IF_THERE: dict[str, Any] = {"mode": "drop", "indices_are_sorted": True}
+_WRITTEN_OUT = 4  # messages per link and round up to which the loop over them is unrolled
+
+
+class PeerProgram(NamedTuple):
+    """The compiled functions of a serverless algorithm."""
+
+    algorithm: Algorithm
+    peer: Peer
+    init: Callable[[Key], Params]
+    open: Callable[[Params, Layout, int], State]  # (params of every lane, layout, length of the ring)
+    advance: Callable[[State, Layout, np.int32, np.int32], State]  # (state, layout, from round, to round)
+    models: Callable[[State], Params]  # of every agent
+    take_stock: TakeStock
+
+
+def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
+    """Compile (on first call) what the engine needs. Only the problem's functions matter here, not its clients."""
+    peer, objective = algorithm.protocol, algorithm.objective
+    assert isinstance(peer, Peer)
+    assert isinstance(objective, Objective), f"{algorithm.name} keeps something on its clients"
+    family = objective.family
+    kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
+
+    def read(nodes: PyTree) -> Params:
+        """The agents' models, in the floats in which they learn; what they share out they hold in wider ones."""
+        return jax.tree.map(lambda leaf, kind: leaf.astype(kind), jax.vmap(peer.read)(nodes), kinds)
+
+    def descend(numbers: PyTree) -> Descent:
+        """What agents do whose objective has these numbers or, without any, those it was made with."""
+        told = family.member(numbers) if family and numbers else objective
+        return descent(problem, algorithm._replace(objective=told))
+
+    def advance(state: State, layout: Layout, start: Scalar, stop: Scalar) -> State:
+        def one_round(t: Scalar, state: State) -> State:
+            return play_round(peer, read, descend, layout, state, t)
+
+        return jax.lax.fori_loop(start, stop, one_round, state)
+
+    def begin(params: Params, layout: Layout, ring: int) -> State:
+        shard, one = Shard(layout.rows, layout.starts[0], layout.sizes[0]), jax.tree.map(lambda leaf: leaf[0], params)
+        some = descend(jax.tree.map(lambda leaf: leaf[0], layout.numbers))
+        _, info = jax.eval_shape(some, one, shard, layout.keys[0], layout.step_sizes[0, 0])
+        return first_state(peer, params, layout, ring, list(info))
+
+    return PeerProgram(
+        algorithm,
+        peer,
+        problem.init,
+        jax.jit(begin, static_argnums=2),
+        jax.jit(advance, donate_argnums=0),
+        jax.jit(lambda state: read(state.nodes)),
+        stock_taker(peer),
+    )
+
+
+def first_state(peer: Peer, params: Params, layout: Layout, ring: int, reports: list[str]) -> State:
+    """Every agent with the model of its lane, and nothing said yet."""
+    agents, lanes = len(layout.degrees), len(layout.keys)
+    start = jax.tree.map(lambda leaf: jnp.repeat(leaf, agents // lanes, axis=0), params)
+    nodes = jax.vmap(peer.init)(start, layout.degrees)
+    receivers = jnp.minimum(layout.targets, agents - 1)
+    memories = jax.vmap(peer.remember)(_take(start, receivers), layout.degrees[receivers])
+    still = optax.tree.zeros_like(widest(start))
+    _, message = jax.eval_shape(jax.vmap(peer.emit, (0, 0, None)), nodes, still, jnp.int32(0))
+    silence = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape), leaf.dtype), message)
+    silence = silence._replace(round=silence.round - 1)
+    totals = {name: widest(jnp.zeros(agents)) for name in reports}
+    lowest = jax.vmap(peer.holds)(nodes).y
+    return State(nodes, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
+
+
+def play_round(
+    peer: Peer,
+    read: Callable[[PyTree], Params],
+    descend: Callable[[PyTree], Descent],
+    layout: Layout,
+    state: State,
+    t: Scalar,
+) -> State:
+    """PARS-Push, Alg. 1, l. 2-26, for all agents that wake in round t."""
+    who, (ring, agents) = layout.wakers[t], state.spoken.round.shape  # l. 3
+    some = jnp.minimum(who, agents - 1)  # whoever does not exist reads what another has, and is never written
+    nodes, share = _take(state.nodes, some), agents // len(layout.keys)
+    keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(layout.keys).reshape(agents)
+
+    def step(
+        numbers: PyTree, z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar
+    ) -> tuple[Params, Info]:
+        return descend(numbers)(z, Shard(layout.rows, start, size), key, step_size)
+
+    places = (layout.starts[some], layout.sizes[some], keys[some], layout.step_sizes[t])
+    steps, info = jax.vmap(step)(_take(layout.numbers, some), read(nodes), *places)  # l. 4-11
+    steps = widest(steps)
+    nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
+    last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)
+    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, _put(last, who, message))
+    memories, gain = hear(peer, layout, state.memories, spoken, t)  # l. 16-21
+    nodes = jax.vmap(peer.settle)(nodes, _take(gain, some))  # l. 22-24
+    broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
+    return State(
+        _put(state.nodes, who, nodes),
+        memories,
+        spoken,
+        jax.tree.map(lambda total, step: total.at[who].add(step, **_IF_THERE), state.descended, steps),
+        {name: total.at[who].add(info[name], **_IF_THERE) for name, total in state.totals.items()},
+        _put(state.broken, who, broken),
+        state.lowest.at[who].min(jax.vmap(peer.holds)(nodes).y, **_IF_THERE),
+    )
+
+
+def hear(peer: Peer, layout: Layout, memories: PyTree, spoken: Message, t: Scalar) -> tuple[PyTree, PyTree]:
+    """Take in all messages of round t: the new memories, and what the messages bring to every agent."""
+    ring, agents = spoken.round.shape
+    flat = jax.tree.map(lambda rows: rows.reshape(ring * agents, *rows.shape[2:]), spoken)
+
+    def take_in(memories: PyTree, messages: tuple[jax.Array, jax.Array]) -> tuple[PyTree, PyTree]:
+        link, age = messages
+        said = _take(flat, (t - age) % ring * agents + layout.sources[link])
+        changed, gains = jax.vmap(peer.receive)(_take(memories, link), said)
+        memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
+        return memories, jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
+
+    slots = (layout.links[t], layout.ages[t].astype(jnp.int32))
+    if len(slots[0]) == 1:
+        return take_in(memories, (slots[0][0], slots[1][0]))
+    memories, gains = jax.lax.scan(take_in, memories, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
+    return memories, jax.tree.map(lambda leaf: leaf.sum(0), gains)
+
+
+def _take(tree: PyTree, index: jax.Array) -> PyTree:
+    return jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), tree)
+
+
+def _sum_over(values: jax.Array, targets: jax.Array, agents: int) -> jax.Array:
+    """The sum of the values for each agent; the last target is nobody."""
+    return jnp.zeros((agents + 1, *values.shape[1:]), values.dtype).at[targets].add(values, **_SORTED)[:agents]
+
+
+def _put(tree: PyTree, index: jax.Array, new: PyTree) -> PyTree:
+    return jax.tree.map(lambda rows, new: rows.at[index].set(new, **_IF_THERE), tree, new)

@@ -1,0 +1,235 @@
+"""The embedded engine for protocols without a server: rounds in virtual time, several seeds side by side.
+
+Lanes, one a seed (and algorithm, if there are several), are spread over the workers; those of one worker run as one
+network whose parts are not linked.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idiolect.contracts import Params, PyTree
+from idiolect.engines.checkpointing import Checkpoint, Tick, fill, names_of
+from idiolect.engines.serverless.layout import Lane, build_layout
+from idiolect.engines.serverless.mass_ledger import Stock, joined, pending_messages
+from idiolect.engines.serverless.peer_program import PeerProgram
+from idiolect.engines.snapshot import Snapshot
+from idiolect.engines.workers import Workers
+from idiolect.errors import Diverged
+from idiolect.network.round_tables import oldest, taken_in
+
+SECONDS = 1.0  # between two pulses, about
+LEAK = 1e-6  # a share of the mass that no rounding explains
+_TINY = 1e-200  # a weight below this will soon be zero, and x / y nonsense
+
+
+def simulate_peers(
+    program: PeerProgram,
+    lanes: Sequence[Lane],
+    workers: Workers,
+    *,
+    times: Sequence[float],
+    tick: Tick = lambda time, save: None,
+    saved: Checkpoint | None = None,
+) -> Iterator[list[Snapshot]]:
+    """Run the program over every lane's rounds and pause at each of the `times`, with a snapshot of each lane.
+
+    A pause at time t shows the agents after t rounds. Agents sum in 64 bits, whatever floats they learn in.
+    How lanes are spread over workers may show in the last digits, and nowhere else.
+
+    `tick` hears of every second or so, and can ask for what would have to be `saved` to go on from then. Who goes on
+    is first shown the last pause again.
+    """
+    width = -(-len(lanes) // workers.count) if saved is None else saved.facts["width"]
+    groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
+    starts = [[program.init(jax.random.key(lane.seed)) for lane in group] for group in groups]
+    runs = _together(workers, [partial(_Run, program, *both) for both in zip(groups, starts, strict=True)])
+    pauses, done, pace = sorted(times), 0, _Pace()
+    if saved is not None:
+        done, pauses = saved.facts["rounds"], pauses[saved.facts["pauses"] :]
+        _together(workers, [partial(run.restore, saved, f"group{k}") for k, run in enumerate(runs)])
+        if saved.facts["pauses"]:
+            yield [snapshot for run in runs for snapshot in run.shown()]
+    while pauses:
+        last = min(int(pauses[0]), lanes[0].table.length)
+        while done < last:
+            done = min(last, done + pace.rounds())
+            _together(workers, [partial(run.advance, done) for run in runs])
+            tick(done, partial(_save, runs, {"width": width, "rounds": done, "pauses": len(times) - len(pauses)}))
+        now = pauses.pop(0)
+        snapshots = _together(workers, [partial(run.look, now) for run in runs])
+        yield [snapshot for group in snapshots for snapshot in group]
+
+
+class _Pace:
+    """How many rounds to go between two pulses: as many as take about a second."""
+
+    def __init__(self) -> None:
+        self._rounds, self._asked = 1, time.perf_counter()
+
+    def rounds(self) -> int:
+        now = time.perf_counter()
+        # At most ten times as many as before: the first rounds wait for the compiler.
+        self._rounds = max(1, int(self._rounds * min(10.0, SECONDS / max(now - self._asked, 1e-9))))
+        self._asked = now
+        return self._rounds
+
+
+def _save(runs: list["_Run"], facts: dict[str, Any]) -> Checkpoint:
+    tensors: dict[str, np.ndarray] = {}
+    for number, run in enumerate(runs):
+        tensors |= run.saved(f"group{number}")
+    return Checkpoint(facts, tensors)
+
+
+def _together(workers: Workers, tasks: list[Callable[[], Any]]) -> list[Any]:
+    """What the tasks return, each done by a worker."""
+
+    def in_64_bits(task: Callable[[], Any]) -> Any:
+        with jax.enable_x64(True):  # a setting of the thread
+            return task()
+
+    futures = [workers.run(in_64_bits, task) for task in tasks]
+    return [future.result() for future in futures]
+
+
+class _Run:
+    """Some lanes, as far as they have come."""
+
+    def __init__(self, program: PeerProgram, lanes: Sequence[Lane], params: list[Params]) -> None:
+        self._program, self._lanes = program, lanes
+        self._start = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
+        self._world = build_layout(program.algorithm, lanes, params[0], program.peer.carries == "sums")
+        self._taken_in = [taken_in(lane.table) for lane in lanes]
+        self._ring = 1 + max(oldest(lane.table, when) for lane, when in zip(lanes, self._taken_in, strict=True))
+        self._state = program.open(self._start, self._world, self._ring)
+        self._done, self._shown_at, self._counted = 0, 0.0, np.zeros(len(lanes), int)
+        self._shown = self._models()
+
+    def advance(self, until: int) -> None:
+        """Go on until so many rounds are done."""
+        self._state = self._program.advance(self._state, self._world, np.int32(self._done), np.int32(until))
+        self._done = until
+        jax.tree.leaves(self._state)[-1].block_until_ready()  # so that a tick comes when the rounds are done
+
+    def look(self, time: float) -> list[Snapshot]:
+        """Show every lane, with what was reported since the last look."""
+        agents, before = self._lanes[0].table.graph.agents, self._counted
+        totals = {name: _by_lane(total, agents).sum(1) for name, total in self._state.totals.items()}
+        self._counted = np.array([int(lane.table.awake[: self._done].sum()) for lane in self._lanes])
+        self._shown, self._shown_at = self._models(), time
+        stock, snapshots = jax.tree.map(np.asarray, self._take_stock()), []
+        for number, snapshot in enumerate(self.shown()):
+            count = max(int(self._counted[number] - before[number]), 1)
+            reports = {name: float(total[number]) / count for name, total in totals.items()} if self._done else {}
+            reports |= _mass_report(_lane(stock, number))
+            reports |= {
+                "consensus_gap": _gap(_lane(self._shown, number)),
+                "smallest_y": float(self._lowest(number).min()),
+            }
+            leak = _leak(reports["y_leaked"] / agents)
+            snapshots.append(snapshot._replace(reports=reports, ended=self._fault(number, leak), excused=leak))
+        self._state = self._state._replace(totals=jax.tree.map(jnp.zeros_like, self._state.totals))
+        return snapshots
+
+    def shown(self) -> list[Snapshot]:
+        """What the last look showed, without what was reported."""
+        return [
+            _snapshot(lane, _lane(self._shown, number), self._shown_at, int(self._counted[number]))
+            for number, lane in enumerate(self._lanes)
+        ]
+
+    def saved(self, name: str) -> dict[str, np.ndarray]:
+        """The agents as they are, and as they were last shown."""
+        leaves = names_of(f"{name}.state", self._state) | names_of(f"{name}.shown", self._shown)
+        leaves |= {f"{name}.counted": self._counted, f"{name}.shown_at": np.float64(self._shown_at)}
+        return {name: np.array(leaf) for name, leaf in leaves.items()}  # copies: the state's memory is used again
+
+    def restore(self, saved: Checkpoint, name: str) -> None:
+        """Go on from there."""
+        tensors = saved.tensors
+        self._state, self._done = fill(f"{name}.state", self._state, tensors), saved.facts["rounds"]
+        self._shown = jax.tree.map(np.asarray, fill(f"{name}.shown", self._shown, tensors))
+        self._counted, self._shown_at = tensors[f"{name}.counted"], float(tensors[f"{name}.shown_at"])
+
+    def _models(self) -> Params:
+        agents = self._lanes[0].table.graph.agents
+        return jax.tree.map(lambda leaf: _by_lane(leaf, agents), self._program.models(self._state))
+
+    def _take_stock(self) -> Stock:
+        last, peer = self._done - 1, self._program.peer
+        pending = [
+            pending_messages(lane.table, when, last, peer, self._ring)
+            for lane, when in zip(self._lanes, self._taken_in, strict=True)
+        ]
+        under_way = jnp.asarray(joined(pending, peer))
+        return self._program.take_stock(self._state, self._world, self._start, under_way, jnp.int32(last))
+
+    def _lowest(self, number: int) -> np.ndarray:
+        return _by_lane(self._state.lowest, self._lanes[0].table.graph.agents)[number]
+
+    def _fault(self, number: int, leak: str) -> str:
+        """What broke a lane, if anything did. That is an error, unless a leak of mass explains it: then a result."""
+        lane = self._lanes[number]
+        name = (lane.algorithm or self._program.algorithm).name
+        broken, lowest = _by_lane(self._state.broken, lane.table.graph.agents)[number], self._lowest(number)
+        if (broken >= 0).any():
+            first = int(np.argmin(np.where(broken >= 0, broken, np.iinfo(np.int32).max)))
+            client = lane.clients.participating[first]
+            what = f"{name} diverged: the loss of client {client} was not finite in round {broken[first]}"
+        elif (lowest < _TINY).any():
+            client = lane.clients.participating[int(lowest.argmin())]
+            what = f"{name}: the weight y of client {client} has fallen to {lowest.min():.3g} by round {self._done}"
+        else:
+            return ""
+        if leak:
+            return f"{what}; {leak}"
+        hint = "a smaller step size may help" if (broken >= 0).any() else "it wakes and sends, but hears from nobody"
+        raise Diverged(f"{what}; {hint}")
+
+
+def _lane(tree: PyTree, number: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+def _by_lane(leaf: Any, agents: int) -> np.ndarray:
+    values = np.asarray(leaf)
+    return values.reshape(-1, agents, *values.shape[1:])
+
+
+def _snapshot(lane: Lane, models: Params, time: float, wakings: int) -> Snapshot:
+    average = jax.tree.map(lambda leaf: leaf.mean(0, dtype=np.float64).astype(leaf.dtype), models)
+    place = {client: agent for agent, client in enumerate(lane.clients.participating)}
+
+    def model(client: int) -> Params:
+        """An agent's own model; a client that is no agent gets the average."""
+        return jax.tree.map(lambda leaf: leaf[place[client]], models) if client in place else average
+
+    return Snapshot(time, wakings, average, model, {}, lambda client: (), {})
+
+
+def _mass_report(stock: Stock) -> dict[str, float]:
+    report = {}
+    for where, mass in stock._asdict().items():
+        report[f"y_{where}"] = float(mass.y)
+        report[f"x_{where}"] = float(np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(mass.x))))
+    return report
+
+
+def _gap(models: Params) -> float:
+    """The root mean square distance of the agents from their average."""
+    with np.errstate(all="ignore"):  # a run that has left the numbers is told of elsewhere
+        squares = [((leaf - leaf.mean(0, dtype=np.float64)) ** 2).sum() / len(leaf) for leaf in jax.tree.leaves(models)]
+        return float(np.sqrt(sum(squares)))
+
+
+def _leak(share: float) -> str:
+    """A leak of mass that no rounding explains, in words; empty if there is none."""
+    if abs(share) <= LEAK:
+        return ""
+    return f"{share:.3%} of the mass has leaked" if share > 0 else f"{-share:.3%} of the mass came from nowhere"

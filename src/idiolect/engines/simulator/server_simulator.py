@@ -1,0 +1,215 @@
+"""The embedded engine: folds a protocol over a timeline in virtual time, on one machine.
+
+What a client computes between a download and its upload depends on nothing else. So the simulator starts outstanding
+turns ahead of time, on all cores, in the order in which the server will need them; what each turn returns, and so every
+result, does not depend on how many run at once. `idiolect.engines.simulator.stepwise_server` is the same fold with nothing clever in it.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idiolect.contracts import Clients, Params, PyTree
+from idiolect.engines.backend import Backend, Job, Pending, ThreadBackend
+from idiolect.engines.checkpointing import Checkpoint, Tick, as_tensors, fill, names_of
+from idiolect.engines.screening import shapes_of, tally
+from idiolect.engines.simulator.health import check_health, check_model
+from idiolect.engines.simulator.server_program import Arrival, Program, open_server, take_in
+from idiolect.engines.snapshot import Snapshot
+from idiolect.engines.tree_store import MemoryBudget, TreeStore
+from idiolect.engines.workers import Workers
+from idiolect.network.recorder import TimelineRecorder
+from idiolect.network.timelines import ARRIVAL, CLOSE, Timeline, events, staleness
+
+CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
+LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
+
+
+def simulate(
+    program: Program,
+    clients: Clients,
+    table: Timeline,
+    backend: Backend | Workers,
+    *,
+    seed: int,
+    times: Sequence[float],
+    tick: Tick = lambda time, save: None,
+    saved: Checkpoint | None = None,
+    memory: MemoryBudget = MemoryBudget(),
+) -> Iterator[Snapshot]:
+    """Run the program over the timeline and pause at each of the `times`.
+
+    `tick` hears of every event, and can ask for what would have to be `saved` to go on after it. What clients keep
+    and have received lies in memory as far as there is `memory`.
+    """
+    if isinstance(backend, Workers):
+        backend = ThreadBackend(program, clients, backend, seed)
+    ages = staleness(table, program.protocol.schedule.updates_per_step).astype(np.float32)
+    fold, pauses, begin = Fold(program, clients, table, backend, seed, memory), sorted(times), 0
+    if saved is not None:
+        fold.restore(saved)
+        begin, pauses = saved.facts["events"], pauses[saved.facts["pauses"] :]
+    for done, event in enumerate(events(table)[begin:], start=begin + 1):
+        while pauses and event.time > pauses[0]:
+            yield fold.snapshot(pauses.pop(0))
+        if event.kind == ARRIVAL:
+            fold.arrival(event.turn, ages[event.turn])
+        elif event.kind == CLOSE:
+            fold.close()
+        elif table.delivered[event.turn]:  # a client that drops out leaves nothing behind
+            fold.offer(event.turn)
+        tick(event.time, partial(fold.saved, done, len(times) - len(pauses)))
+    fold.check(over=True)
+    for time in pauses:
+        yield fold.snapshot(time)
+
+
+class Fold:
+    """The state of a run: the server's, the clients', and the turns under way."""
+
+    def __init__(
+        self,
+        program: Program,
+        clients: Clients,
+        table: Timeline | TimelineRecorder,
+        backend: Backend,
+        seed: int,
+        memory: MemoryBudget,
+    ) -> None:
+        self._program, self._table, self._crew = program, table, backend
+        protocol, params = program.protocol, program.init(jax.random.key(seed))
+        self._server = protocol.server
+        self._ledger = open_server(program, params, len(clients.participating), clients.total)
+        self._expected = shapes_of(self._server.offer(self._ledger.server))
+        self._crowd = len(np.unique(table.client)) or len(clients.participating)  # nobody knows yet who will come
+        half = memory._replace(bytes=memory.bytes // 2)
+        self._personal, self._offers = (
+            TreeStore(half),
+            TreeStore(half),
+        )  # of clients; of versions that some turn still needs
+        self._turns: dict[int, int] = {}  # those under way: which version they were offered
+        self._needed: Counter[int] = Counter()  # how many turns under way need a version
+        self._waiting: list[tuple[float, int]] = []  # offered, not yet computed, soonest needed first
+        self._before: dict[int, PyTree] = {}  # what the clients had whose turns are running
+        self.running: dict[int, Pending] = {}
+        self._version, self._updates = 0, 0
+
+    def rehearse(self, members: Sequence[int]) -> None:
+        """Let each of these clients take a turn that counts for nothing, so that everything is compiled."""
+        offer = self._server.offer(self._ledger.server)
+        jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
+        for job, turn in [(job, self._crew.submit(job)) for job in jobs]:
+            arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
+            server_state = jax.tree.map(jnp.copy, self._ledger)  # absorbing overwrites some of what it is given
+            self._program.absorb(server_state, job.personal, turn.result(), arrival)
+
+    def offer(self, turn: int) -> None:
+        """A client receives the model as it is."""
+        if self._version not in self._offers:
+            self._offers[self._version] = self._server.offer(self._ledger.server)
+        self._under_way(turn, self._version)
+        self._start_some()
+
+    def arrival(self, turn: int, age: np.float32) -> None:
+        """The server absorbs what comes of a turn, so many versions late."""
+        while turn not in self.running:
+            self._start_next()
+        result, client = self.running.pop(turn).result(), np.int32(self._table.client[turn])
+        self._forget(self._turns.pop(turn))
+        before = self._before.pop(turn)
+        self._start_some()
+        arrival = Arrival(np.int32(turn), client, age)
+        self._ledger, kept = take_in(self._program, self._ledger, before, result, arrival, self._expected)
+        if jax.tree.leaves(kept):
+            self._personal[int(client)] = kept
+        self._version, self._updates = self._version + 1, self._updates + 1
+        if self._updates % CHECK_EVERY == 0:
+            self.check()
+
+    def check(self, *, over: bool = False) -> None:
+        """Stop a run that has gone wrong."""
+        check_health(self._ledger, self._program, self._table, self._crowd, over=over)
+
+    def close(self) -> None:
+        """A round is over."""
+        self._version, self._ledger = self._version + 1, self._program.close(self._ledger)
+
+    def saved(self, events: int, pauses: int) -> Checkpoint:
+        """All that cannot be computed again: turns under way are kept as what was offered."""
+        leaves = names_of("server_state", self._ledger._replace(totals={})) | names_of("totals", self._ledger.totals)
+        for client, state in self._personal.items():
+            leaves |= names_of(f"client{client}", state)
+        for version, offer in self._offers.items():
+            leaves |= names_of(f"offer{version}", offer)
+        facts = {
+            "events": events,
+            "pauses": pauses,
+            "version": self._version,
+            "updates": self._updates,
+            "totals": list(self._ledger.totals),
+            "clients": list(self._personal),
+            "offers": {str(turn): version for turn, version in self._turns.items()},
+        }
+        return Checkpoint(facts, as_tensors(leaves))
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Go on from there."""
+        facts, tensors, server_state = saved.facts, saved.tensors, self._ledger
+        totals = fill("totals", dict.fromkeys(facts["totals"], 0.0), tensors)
+        first = self._server.offer(server_state.server)
+        self._ledger = fill("server_state", server_state, tensors)._replace(totals=totals)
+        for client in facts["clients"]:
+            self._personal[client] = fill(f"client{client}", self._program.work.init(first, client), tensors)
+        self._version, self._updates = facts["version"], facts["updates"]
+        for version in set(facts["offers"].values()):
+            self._offers[version] = fill(f"offer{version}", first, tensors)
+        for turn, version in facts["offers"].items():
+            self._under_way(int(turn), version)
+        self._start_some()
+
+    def snapshot(self, time: float) -> Snapshot:
+        """The run at this time."""
+        self.check()
+        check_model(self._ledger, self._program, time)
+        count, refusals = int(self._ledger.told), tally(self._ledger.watch)
+        means = {name: float(total) / count for name, total in self._ledger.totals.items() if count}
+        self._ledger = self._ledger._replace(totals={}, told=jnp.int32(0))
+        work, personal, offer = self._program.work, self._personal.seen_now(), self._server.offer(self._ledger.server)
+
+        def state(client: int) -> PyTree:
+            return personal[client] if client in personal else work.init(offer, client)
+
+        def model(client: int) -> Params:
+            return work.model(state(client), offer)
+
+        def own(client: int) -> PyTree:
+            return work.own(state(client))
+
+        params = self._server.read(self._ledger.server)
+        return Snapshot(time, self._updates, params, model, personal, own, means, refusals=refusals)
+
+    def _under_way(self, turn: int, version: int) -> None:
+        self._turns[turn], self._needed[version] = version, self._needed[version] + 1
+        heapq.heappush(self._waiting, (self._table.arrived[turn], turn))
+
+    def _forget(self, version: int) -> None:
+        self._needed[version] -= 1
+        if not self._needed[version]:
+            del self._offers[version], self._needed[version]
+
+    def _start_some(self) -> None:
+        while self._waiting and len(self.running) < LOOK_AHEAD * self._crew.count:
+            self._start_next()
+
+    def _start_next(self) -> None:
+        _, turn = heapq.heappop(self._waiting)
+        client, version = int(self._table.client[turn]), self._turns[turn]
+        offer = self._offers[version]
+        personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
+        self._before[turn] = personal
+        self.running[turn] = self._crew.submit(Job(turn, client, personal, version, offer))

@@ -1,0 +1,128 @@
+"""Many trees by number: in memory up to a budget, beyond it in a memory-mapped file.
+
+What stays on clients, and the models they have received but not yet worked on, would otherwise grow with the number of
+clients times the size of the model.
+"""
+
+import mmap
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from idiolect.contracts import PyTree
+
+
+class MemoryBudget(NamedTuple):
+    """How many bytes of trees to hold in memory, and the folder for those beyond; by default the system's own."""
+
+    bytes: int = 2**31
+    folder: Path | None = None
+
+
+class TreeStore(MutableMapping[int, PyTree]):
+    """A mapping from numbers to trees of arrays. What comes back is a copy, or can never change."""
+
+    def __init__(self, memory: MemoryBudget) -> None:
+        self._room, self._used = memory, 0
+        self._near: dict[int, PyTree] = {}
+        self._far: dict[int, _Place] = {}
+        self._file: _Slots | None = None
+
+    def __setitem__(self, number: int, tree: PyTree) -> None:
+        if number in self:
+            del self[number]
+        size = _size(tree)
+        if self._used + size <= self._room.bytes:
+            self._near[number], self._used = tree, self._used + size
+            return
+        if self._file is None:
+            self._file = _Slots(self._room.folder)
+        self._far[number] = self._file.put(tree)
+
+    def __getitem__(self, number: int) -> PyTree:
+        if number in self._near or self._file is None:
+            return self._near[number]
+        return self._file.get(self._far[number])
+
+    def __delitem__(self, number: int) -> None:
+        if number in self._near:
+            self._used -= _size(self._near.pop(number))
+        elif self._file is not None:
+            self._file.free(self._far.pop(number))
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._near or number in self._far
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted([*self._near, *self._far]))
+
+    def __len__(self) -> int:
+        return len(self._near) + len(self._far)
+
+    def seen_now(self) -> Mapping[int, PyTree]:
+        """What is on the shelf; what lies on disk may be gone or replaced later."""
+        if not self._far:
+            return dict(self._near)
+        view = TreeStore(self._room)
+        view._near, view._far, view._file = dict(self._near), dict(self._far), self._file
+        return view
+
+
+def _size(tree: PyTree) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+class _Place(NamedTuple):
+    """Where a tree lies in the file, and how to make it from bytes again."""
+
+    offset: int
+    size: int
+    structure: Any
+    kinds: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
+
+
+class _Slots:
+    """A file that grows as needed; slots of trees that are gone are used again for trees of the same size.
+
+    The file has no name, so that it is gone with the process, however that ends.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file, self._end = tempfile.TemporaryFile(dir=folder), 0  # noqa: SIM115, it stays open
+        self._free: dict[int, list[int]] = {}
+        self._map: mmap.mmap | None = None
+
+    def put(self, tree: PyTree) -> _Place:
+        leaves, structure = jax.tree.flatten(tree)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        size = sum(array.nbytes for array in arrays)
+        slots = self._free.setdefault(size, [])
+        offset = slots.pop() if slots else self._append(size)
+        self._memory()[offset : offset + size] = b"".join(array.tobytes() for array in arrays)
+        return _Place(offset, size, structure, tuple((array.dtype, array.shape) for array in arrays))
+
+    def get(self, place: _Place) -> PyTree:
+        content, at, arrays = self._memory()[place.offset : place.offset + place.size], 0, []
+        for dtype, shape in place.kinds:
+            count = int(np.prod(shape))
+            arrays.append(np.frombuffer(content, dtype, count, at).reshape(shape))
+            at += count * dtype.itemsize
+        return jax.tree.unflatten(place.structure, arrays)
+
+    def free(self, place: _Place) -> None:
+        self._free[place.size].append(place.offset)
+
+    def _append(self, size: int) -> int:
+        offset, self._end = self._end, self._end + size
+        return offset
+
+    def _memory(self) -> mmap.mmap:
+        if self._map is None or len(self._map) < self._end:
+            length = max(2 * self._end, 2**20)  # a sparse file: what is not written takes no memory
+            self._file.truncate(length)
+            self._map = mmap.mmap(self._file.fileno(), length)
+        return self._map

@@ -1,0 +1,1 @@
+"""Who is scored, on what, and after how much adaptation."""

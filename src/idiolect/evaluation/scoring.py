@@ -1,0 +1,198 @@
+"""Who is scored, on what, and after how many adaptation steps.
+
+A client is scored on its test part (or its validation part, for choosing settings), and adapts on its adaptation part;
+the two share no sample, and what adapts is never given what is scored. Three kinds of numbers come out: the model as
+received (0 steps), the model after k plain gradient steps (the same budget for every method), and the model after what
+the objective itself prescribes (`own`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idiolect.contracts import (
+    Clients,
+    Compressed,
+    Key,
+    Metric,
+    Objective,
+    Params,
+    PersonalObjective,
+    Problem,
+    PyTree,
+    Scalar,
+    Shard,
+    Split,
+)
+from idiolect.engines.learner import adaptation, fine_tune
+from idiolect.engines.snapshot import Snapshot
+from idiolect.engines.workers import Workers, compile_for_clients
+from idiolect.quantization.layers import named_leaves
+
+Group = Literal["participating", "unseen"]
+OWN = "own"
+_CHUNK = 128  # rows scored at once, at most
+
+
+class Budget(NamedTuple):
+    """How models are personalized before they are scored, and who is scored on what."""
+
+    steps: Sequence[int] = (0, 1)  # numbers of plain gradient steps
+    step_size: float = 0.01
+    batch_size: int = 32
+    split: Literal["test", "validation"] = "test"
+    at_most: int | None = None  # score a fixed random choice of this many clients of each group
+
+
+class ClientScore(NamedTuple):
+    """One client's scores; `scores` maps "0", "1", … (steps) and "own" to the metric on its scored part.
+
+    `also` has the same of the problem's further metrics, by their names.
+    """
+
+    client: int
+    group: Group
+    samples: int
+    scores: dict[str, float]
+    also: dict[str, dict[str, float]]
+
+
+class Spread(NamedTuple):
+    """A metric over clients: mean, standard deviation, mean of the worst tenth."""
+
+    mean: float
+    std: float
+    worst_decile: float
+    clients: int
+
+
+Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
+
+
+def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Scorer:
+    """One client's scores, a row per metric and a column per budget, as one compiled function.
+
+    Only the problem's functions matter here, and of its clients how many rows they are scored on.
+    """
+    prescribed = adaptation(objective)
+    rows = _rows_at_once(scored_split(problem.clients, budget))
+
+    def score(params: Params, own: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
+        oracle = problem.oracle(adapt, budget.batch_size)
+
+        def judge(model: Params) -> jax.Array:
+            return mean_scores(problem.metrics, problem.calibrate(model, adapt), scored, rows)
+
+        # Step k uses the same key whichever other numbers of steps are asked for.
+        keys = jax.random.split(key, max(*budget.steps, 1))
+        models = [params]
+        for done, steps in pairwise((0, *budget.steps)):
+            models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
+        models.append(prescribed(oracle, own, params, key).params)
+        # One after the other, so that what judges them is compiled once.
+        return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
+
+    return compile_for_clients(score)
+
+
+def scored_split(clients: Clients, budget: Budget) -> Split:
+    """The part on which models are scored."""
+    return clients.test if budget.split == "test" else clients.validation
+
+
+def evaluate(
+    score: Scorer,
+    metrics: Sequence[Metric],
+    clients: Clients,
+    snapshot: Snapshot,
+    budget: Budget,
+    workers: Workers,
+    *,
+    seed: int,
+) -> list[ClientScore]:
+    """Score a snapshot for every client to be scored."""
+    scored = scored_split(clients, budget)
+    chosen = _chosen(clients, scored.sizes, budget, seed)
+    key, futures = _adaptation_key(seed), []
+    for client, _ in chosen:
+        shards = (clients.adapt.shard(client), scored.shard(client))
+        futures.append(workers.submit(score, snapshot.model(client), snapshot.own(client), *shards, key))
+    columns, found = (*map(str, budget.steps), OWN), []
+    for (client, group), future in zip(chosen, futures, strict=True):
+        first, *others = [dict(zip(columns, row, strict=True)) for row in np.asarray(future.result(), float).tolist()]
+        also = {metric.name: row for metric, row in zip(metrics[1:], others, strict=True)}
+        found.append(ClientScore(client, group, int(scored.sizes[client]), first, also))
+    return found
+
+
+Adapter = Callable[[Params, PyTree, Shard, Key], Compressed]
+
+
+def adapter(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Adapter:
+    """What a client does with the model it receives, as one compiled function."""
+    prescribed = adaptation(objective)
+
+    def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Compressed:
+        model = prescribed(problem.oracle(shard, budget.batch_size), own, params, key)
+        ready = problem.calibrate(model.params, shard)
+        before, after = named_leaves(model.params), named_leaves(ready)
+        # What was calibrated is no longer one of its levels, if it ever had any.
+        return Compressed(ready, model.weights, {n: c for n, c in model.levels.items() if after[n] is before[n]})
+
+    return compile_for_clients(adapt)
+
+
+def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Compressed:
+    """The model that a client would use, the one whose scores are called `own`; with its levels, if it has any."""
+    return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
+
+
+def _rows_at_once(split: Split) -> int:
+    """Enough for the largest client, if that is not too many; a power of two, so that seeds agree on it."""
+    return min(_CHUNK, 2 ** math.ceil(math.log2(max(int(split.sizes.max()), 1))))
+
+
+def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: int = _CHUNK) -> jax.Array:
+    """Each metric's mean over all rows of a shard, in chunks of fixed size, so that one program serves all shards."""
+
+    def add_chunk(number: Scalar, total: jax.Array) -> jax.Array:
+        offset = number * chunk + jnp.arange(chunk)
+        index = shard.start + jnp.minimum(offset, shard.size - 1)
+        rows = jax.tree.map(lambda store: store[index][:, None], shard.rows)  # batches of one sample
+        values = jax.vmap(lambda row: jnp.stack([metric.score(params, row) for metric in metrics], -1))(rows)
+        return total + jnp.where(offset[:, None] < shard.size, values, 0).sum(0)
+
+    chunks = (shard.size + chunk - 1) // chunk
+    return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size
+
+
+def spread(values: Sequence[float], higher_is_better: bool) -> Spread:
+    """Summarize one number per client; the worst tenth is the lowest or the highest, as the metric has it."""
+    ordered = np.sort(np.asarray(values))[:: 1 if higher_is_better else -1]
+    worst = ordered[: max(1, round(len(ordered) / 10))]
+    return Spread(float(np.mean(ordered)), float(np.std(ordered)), float(np.mean(worst)), len(ordered))
+
+
+def _adaptation_key(seed: int) -> Key:
+    # Everyone adapts with the same key: clients differ by their data, and their order cannot matter.
+    return jax.random.fold_in(jax.random.key(seed), 2)
+
+
+def _chosen(clients: Clients, sizes: np.ndarray, budget: Budget, seed: int) -> list[tuple[int, Group]]:
+    rng = np.random.default_rng(seed)
+    chosen: list[tuple[int, Group]] = []
+    groups: list[tuple[Group, list[int]]] = [
+        ("participating", clients.participating),
+        ("unseen", sorted(clients.unseen)),
+    ]
+    for group, members in groups:
+        members = [client for client in members if sizes[client]]
+        if budget.at_most is not None and len(members) > budget.at_most:
+            members = sorted(rng.choice(members, size=budget.at_most, replace=False).tolist())
+        chosen += [(client, group) for client in members]
+    return chosen

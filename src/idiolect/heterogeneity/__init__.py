@@ -1,1 +1,0 @@
-"""How different clients are, before anything is learned."""

@@ -1,0 +1,260 @@
+"""What a run of a recipe will take, from a few turns that are really taken: seconds, and memory.
+
+An estimate, not a promise. Time: a few client turns and a few evaluations of every algorithm run on the real engine, on
+the first seed's data and timeline, and again: the first time tells what compiling takes, the others what a turn takes.
+Times the numbers of turns and evaluations of the whole run, times the seeds. What is not in it: references, pictures,
+exports, checkpoints, and whatever else the machine has to do meanwhile.
+
+Memory: what this process has needed at most so far (interpreter, compiler, data, working memory of the turns it took),
+plus what only a whole run holds: what clients keep between turns, and models that are under way.
+"""
+
+import math
+import resource
+import sys
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from idiolect.contracts import Algorithm, Problem, PyTree
+from idiolect.engines import Program, Snapshot, Workers, simulate
+from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines.serverless.layout import build_layout
+from idiolect.engines.simulator.server_simulator import LOOK_AHEAD
+from idiolect.engines.tree_store import MemoryBudget
+from idiolect.errors import Diverged, Refused
+from idiolect.evaluation.scoring import evaluate, scored_split
+from idiolect.experiments.building import Setting, build_algorithm, build_timeline, watch
+from idiolect.experiments.recording import Prepared, prepare_cell
+from idiolect.experiments.schema import Recipe
+from idiolect.network import Timeline
+from idiolect.network.round_tables import Rounds, oldest, taken_in
+
+_SECONDS = 1.0  # of turns to watch, about
+_TURNS = 400  # to watch, at most
+_ASKED = 4  # clients who show how much a client keeps
+
+
+class Cost(NamedTuple):
+    """What one algorithm takes, on all seeds together where nothing else is said."""
+
+    label: str
+    updates: int  # of one seed
+    compile_seconds: float  # once
+    turn_seconds: float  # of one update, with all cores at work
+    score_seconds: float  # of one client at one evaluation, likewise
+    seconds: float
+    kept_bytes: int  # by all clients of one seed between their turns, or by agents and links without a server
+    flying_bytes: int  # of models under way and turns computed ahead, at most
+    stopped: str = ""  # why it could not be watched, if it could not
+
+
+class Estimate(NamedTuple):
+    """What a whole run takes."""
+
+    data_bytes: int
+    model_bytes: int
+    algorithms: list[Cost]
+    process_bytes: int  # what this process has needed so far, at most
+    room_bytes: int  # beyond which what clients keep goes to disk
+    seeds: int
+    cores: int
+    share: float  # of one core that this process got meanwhile; well below 1 if others kept the machine busy
+
+    @property
+    def seconds(self) -> float:
+        """All algorithms on all seeds."""
+        return sum(cost.seconds for cost in self.algorithms)
+
+    @property
+    def memory_bytes(self) -> int:
+        """At the most demanding algorithm."""
+        return self.process_bytes + max(min(c.kept_bytes + c.flying_bytes, self.room_bytes) for c in self.algorithms)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What would not fit into memory, at the most demanding algorithm."""
+        return max(0, max(c.kept_bytes + c.flying_bytes for c in self.algorithms) - self.room_bytes)
+
+
+def estimate(recipe: Recipe, problem: Problem) -> Estimate:
+    """ScreeningState a few turns of every algorithm on the first seed's problem, and reckon what all of them take."""
+    setting, seed = watch(recipe), recipe.seeds[0]
+    began, worked = time.perf_counter(), time.process_time()
+    with Workers() as workers:
+        costs = []
+        for label, table in zip(recipe.labels, recipe.algorithms, strict=True):
+            algorithm = build_algorithm(recipe, table, problem)
+            timeline = build_timeline(recipe, algorithm, problem, seed)
+            costs.append(_cost(label, problem, algorithm, timeline, setting, workers, recipe.seeds))
+        cores = workers.count
+    share = (time.process_time() - worked) / (time.perf_counter() - began)
+    model = jax.eval_shape(problem.init, jax.random.key(seed))
+    stores = {id(leaf): leaf for part in problem.clients[:4] for leaf in jax.tree.leaves(part.rows)}
+    return Estimate(
+        _bytes(list(stores.values())),
+        _bytes(model),
+        costs,
+        _peak(),
+        MemoryBudget().bytes,
+        len(recipe.seeds),
+        cores,
+        share,
+    )
+
+
+def _cost(
+    label: str,
+    problem: Problem,
+    algorithm: Algorithm,
+    table: Timeline | Rounds,
+    setting: Setting,
+    workers: Workers,
+    seeds: list[int],
+) -> Cost:
+    prepared = prepare_cell(problem, algorithm, setting.budget)
+    try:
+        if isinstance(table, Rounds):
+            snapshot, compiling, each = _watch_rounds(prepared, problem, table, workers, seeds[0])
+            kept, flying = _peer_bytes(prepared, problem, table, seeds[0]) * len(seeds), 0
+            # Seeds go side by side, as many as there are workers.
+            updates, length = int(table.awake.sum()), table.length * math.ceil(len(seeds) / workers.count)
+        else:
+            snapshot, compiling, each = _watch_turns(prepared, problem, table, workers, seeds[0])
+            kept, flying = _server_bytes(prepared, problem, table, workers, seeds[0])
+            updates = int(table.delivered.sum())
+            length = updates * len(seeds)
+        more, score = _watch_scores(prepared, problem, snapshot, setting, workers, seeds[0])
+    except (Diverged, Refused) as reason:
+        return Cost(label, _updates(table), 0.0, 0.0, 0.0, 0.0, 0, 0, str(reason))
+    scores = len(setting.times) * _scored(problem, setting) * len(seeds)
+    seconds = compiling + more + each * length + score * scores
+    turn = each * table.length / max(updates, 1) if isinstance(table, Rounds) else each
+    return Cost(label, updates, compiling + more, turn, score, seconds, kept, flying)
+
+
+def _updates(table: Timeline | Rounds) -> int:
+    return int(table.awake.sum() if isinstance(table, Rounds) else table.delivered.sum())
+
+
+def _watch_turns(
+    prepared: Prepared, problem: Problem, table: Timeline, workers: Workers, seed: int
+) -> tuple[Snapshot, float, float]:
+    """What the first turns of the timeline came to, the seconds for compiling, and those for one turn."""
+    program = prepared.program
+    assert isinstance(program, Program)
+
+    def run(turns: int) -> tuple[Snapshot, float]:
+        part, began = Timeline(*(column[:turns] for column in table)), time.perf_counter()
+        times = [float(part.arrived.max())]
+        *_, last = simulate(program, problem.clients, part, workers, seed=seed, times=times)
+        jax.block_until_ready(last.params)  # type: ignore[no-untyped-call]
+        return last, time.perf_counter() - began
+
+    few = min(2 * workers.count, table.turns)
+    _, first = run(few)
+    snapshot, again = min((run(few) for _ in range(3)), key=lambda ran: ran[1])  # others may be at work
+    each = again / max(int(table.delivered[:few].sum()), 1)
+    more = int(min(_TURNS, table.turns, few * _SECONDS / max(again, 1e-9)))
+    extra = int(table.delivered[few:more].sum())
+    if extra:
+        snapshot, longer = run(more)
+        if longer > again:
+            each = (longer - again) / extra  # what it takes to begin a run is in both
+    return snapshot, max(0.0, first - again), each
+
+
+def _watch_rounds(
+    prepared: Prepared, problem: Problem, table: Rounds, workers: Workers, seed: int
+) -> tuple[Snapshot, float, float]:
+    """The same of rounds without a server: seconds for one round of one seed."""
+    program = prepared.program
+    assert isinstance(program, PeerProgram)
+    pauses = [2**k for k in range(10) if 2**k <= table.length]
+    shown = simulate_peers(program, [Lane(problem.clients, table, seed)], workers, times=pauses)
+    stamps, snapshot = [time.perf_counter()], None
+    for done, snapshots in zip(pauses, shown, strict=True):
+        snapshot = snapshots[0]
+        stamps.append(time.perf_counter())
+        if done > 1 and stamps[-1] - stamps[-2] > _SECONDS / 2:
+            break
+    assert snapshot is not None, "a run has at least one round"
+    rounds = pauses[len(stamps) - 2] // 2 or 1
+    each = (stamps[-1] - stamps[-2]) / rounds
+    return snapshot, max(0.0, stamps[1] - stamps[0] - each), each
+
+
+def _watch_scores(
+    prepared: Prepared, problem: Problem, snapshot: Snapshot, setting: Setting, workers: Workers, seed: int
+) -> tuple[float, float]:
+    """The seconds for compiling, and those for scoring one client."""
+
+    def run(clients: int) -> tuple[int, float]:
+        budget, began = setting.budget._replace(at_most=clients), time.perf_counter()
+        found = evaluate(prepared.score, prepared.metrics, problem.clients, snapshot, budget, workers, seed=seed)
+        return len(found), time.perf_counter() - began
+
+    few = min(2 * workers.count, _scored(problem, setting))
+    _, first = run(few)
+    scored, again = run(few)
+    return max(0.0, first - again), again / scored
+
+
+def _scored(problem: Problem, setting: Setting) -> int:
+    """How many clients are scored at a time."""
+    has, unseen = scored_split(problem.clients, setting.budget).sizes > 0, np.zeros(problem.clients.total, bool)
+    unseen[list(problem.clients.unseen)] = True
+    groups = [int((has & ~unseen).sum()), int((has & unseen).sum())]
+    most = setting.budget.at_most
+    return sum(count if most is None else min(count, most) for count in groups)
+
+
+def _server_bytes(
+    prepared: Prepared, problem: Problem, table: Timeline, workers: Workers, seed: int
+) -> tuple[int, int]:
+    """What all clients keep, and what is under way at most: models offered, and turns computed ahead."""
+    program = prepared.program
+    assert isinstance(program, Program)
+    server, members = program.protocol.server, problem.clients.participating
+    offer = server.offer(server.init(program.init(jax.random.key(seed)), len(members)))
+    asked = members[:: max(1, len(members) // _ASKED)]
+    each = float(np.mean([_bytes(program.work.init(offer, client)) for client in asked]))
+    versions = 1 if program.protocol.schedule.rounds else most_at_once(table)
+    ahead = min(LOOK_AHEAD * workers.count, most_at_once(table))
+    return int(each * len(np.unique(table.client))), int(versions * _bytes(offer) + ahead * (_bytes(offer) + each))
+
+
+def most_at_once(table: Timeline) -> int:
+    """How many turns are under way at the busiest moment; one that ends when another begins makes memory for it."""
+    begun = np.searchsorted(np.sort(table.offered), np.sort(table.offered), side="right")
+    ended = np.searchsorted(np.sort(table.arrived), np.sort(table.offered), side="right")
+    return int((begun - ended).max())
+
+
+def _peer_bytes(prepared: Prepared, problem: Problem, table: Rounds, seed: int) -> int:
+    """What agents and links hold, and the table they follow."""
+    program = prepared.program
+    assert isinstance(program, PeerProgram)
+    params = program.init(jax.random.key(seed))
+    with jax.enable_x64(True):
+        lanes = [Lane(problem.clients, table, seed)]
+        layout = build_layout(program.algorithm, lanes, params, program.peer.carries == "sums")
+        start = jax.tree.map(lambda leaf: leaf[None], params)
+        state = jax.eval_shape(lambda p, w: program.open(p, w, 1 + oldest(table, taken_in(table))), start, layout)
+        return _bytes(state) + _bytes(layout)
+
+
+def _bytes(tree: PyTree) -> int:
+    return int(sum(math.prod(np.shape(leaf)) * _width(leaf) for leaf in jax.tree.leaves(tree)))
+
+
+def _width(leaf: Any) -> int:
+    return leaf.dtype.itemsize if hasattr(leaf, "dtype") else 8
+
+
+def _peak() -> int:
+    """The most memory this process has had."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(most if sys.platform == "darwin" else most * 1024)

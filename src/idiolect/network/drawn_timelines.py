@@ -1,0 +1,71 @@
+"""Timelines from a network model: with rounds, and without.
+
+M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Sec. 2.3 and Fig. 1.
+"""
+
+import numpy as np
+
+from idiolect.contracts import Schedule
+from idiolect.errors import UserMistake
+from idiolect.network.delays import Devices, Network
+from idiolect.network.timelines import NO_ROUND, Timeline, timeline
+
+
+def draw_timeline(
+    network: Network, participating: list[int], schedule: Schedule, *, horizon: float, seed: int
+) -> Timeline:
+    """The turns of the participating clients that are over by `horizon`, in rounds or not."""
+    if not horizon > 0:
+        raise UserMistake(f"horizon is {horizon}, but the virtual time of a run must be positive")
+    if not participating:
+        raise UserMistake("participating is empty, but at least one client must take part in training")
+    rng = np.random.default_rng(seed)
+    devices = Devices(network, len(participating), rng)
+    if schedule.rounds:
+        parts = _rounds(devices, len(participating), schedule.cohort(len(participating)), horizon, rng)
+    else:
+        parts = _free_running(devices, len(participating), horizon)
+    table = Timeline(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
+    if table is None or not (in_time := table.arrived <= horizon).any():
+        raise UserMistake(f"horizon is {horizon}: too short for a single {'round' if schedule.rounds else 'turn'}")
+    table = Timeline(*(column[in_time] for column in table))
+    return timeline(**table._replace(client=np.asarray(participating)[table.client])._asdict())
+
+
+def _free_running(devices: Devices, clients: int, horizon: float) -> list[Timeline]:
+    """Everyone takes turn after turn, with idle time between them, and waits for nobody."""
+    everyone = np.arange(clients)
+    now = devices.turns(everyone).idle  # so that clients do not all start at once
+    parts = []
+    while (now < horizon).any():
+        part, idle = _one_turn_each(devices, everyone, now, NO_ROUND)
+        parts.append(part)
+        now = part.arrived + idle
+    return parts
+
+
+def _rounds(
+    devices: Devices, clients: int, cohort_size: int, horizon: float, rng: np.random.Generator
+) -> list[Timeline]:
+    """Rounds of a random cohort; the next starts when the last upload, or the news that it was lost, has come."""
+    now, parts = 0.0, list[Timeline]()
+    while True:
+        cohort = np.sort(rng.choice(clients, size=cohort_size, replace=False))
+        part, _ = _one_turn_each(devices, cohort, np.full(cohort_size, now), len(parts))
+        now = float(part.arrived.max())
+        if now > horizon:
+            return parts  # a round that cannot close in time is not begun
+        parts.append(part)
+
+
+def _one_turn_each(
+    devices: Devices, clients: np.ndarray, now: np.ndarray, round_number: int
+) -> tuple[Timeline, np.ndarray]:
+    turn = devices.turns(clients)
+    received = now + turn.download
+    computed = received + turn.compute
+    arrived = computed + turn.upload
+    if (arrived <= now).any():
+        raise UserMistake("network.download, compute and upload have mean 0 and take no time; a turn must take some")
+    rounds = np.full(len(clients), round_number)
+    return Timeline(clients, now, received, computed, arrived, turn.delivered, rounds), turn.idle

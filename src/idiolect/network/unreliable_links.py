@@ -1,0 +1,78 @@
+"""Agents that sleep, links that lose, delay and double messages: rounds drawn from a law, within its bounds.
+
+M. T. Toghani, S. Lee, C. A. Uribe. PARS-Push. 2022, Assumption 1, after Spiridonoff et al. 2020: every agent wakes at
+least once in Gamma_w rounds, a message is at most Gamma_d rounds under way, and a link fails at most Gamma_f times in a
+row. Inside those bounds chance rules; a bound may also be lifted, for stress.
+"""
+
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from idiolect.errors import UserMistake
+from idiolect.network.round_tables import Rounds, ordered
+from idiolect.network.topologies import Topology
+
+Unbounded = Literal["unbounded"]
+
+
+class Links(NamedTuple):
+    """What agents and links do to messages.
+
+    In a round an agent wakes with probability `wake`, or because it has slept `gamma_w` - 1 rounds. A message is lost
+    with probability `loss`, unless the link has just lost `gamma_f` in a row; otherwise it is under way for
+    `least_delay` to `gamma_d` rounds, all alike, or, without that bound, for `least_delay` and a geometric number of
+    rounds with mean `extra_delay`. With probability `duplication` it comes twice.
+    """
+
+    wake: Annotated[float, Gt(0), Le(1)] = 0.5
+    gamma_w: Annotated[int, Ge(1)] | Unbounded = 2
+    loss: Annotated[float, Ge(0), Lt(1)] = 0.3
+    gamma_f: Annotated[int, Ge(0)] | Unbounded = 1
+    least_delay: Annotated[int, Ge(0)] = 1
+    gamma_d: Annotated[int, Ge(0)] | Unbounded = 2
+    extra_delay: Annotated[float, Ge(0)] = 1.0
+    duplication: Annotated[float, Ge(0), Lt(1)] = 0.0
+
+
+def draw_rounds(links: Links, graph: Topology, count: int, seed: int) -> Rounds:
+    """Draw who wakes and what arrives, for `count` rounds."""
+    if links.gamma_d != "unbounded" and links.gamma_d < links.least_delay:
+        raise UserMistake(f"links.gamma_d is {links.gamma_d}, below links.least_delay, which is {links.least_delay}")
+    rng = np.random.default_rng(seed)
+    awake = _draw_awake(links, graph.agents, count, rng)
+    sent, link = _draw_successes(links, awake[:, graph.sources], rng)
+    arrives = sent + _draw_delays(links, len(sent), rng)
+    twice = rng.random(len(sent)) < links.duplication
+    again = sent[twice] + _draw_delays(links, int(twice.sum()), rng)
+    columns = ([link, link[twice]], [sent, sent[twice]], [arrives, again])
+    return ordered(Rounds(graph, awake, *map(np.concatenate, columns)))
+
+
+def _draw_awake(links: Links, agents: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    awake = rng.random((count, agents)) < links.wake
+    if links.gamma_w != "unbounded":
+        slept = np.zeros(agents, int)
+        for row in awake:
+            row |= slept >= links.gamma_w - 1
+            slept = np.where(row, 0, slept + 1)
+    return awake
+
+
+def _draw_successes(links: Links, sends: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The rounds and the links of the messages that are not lost."""
+    lost = rng.random(sends.shape) < links.loss
+    if links.gamma_f != "unbounded":
+        failures = np.zeros(sends.shape[1], int)
+        for sending, failed in zip(sends, lost, strict=True):
+            failed &= failures < links.gamma_f
+            failures = np.where(sending, np.where(failed, failures + 1, 0), failures)
+    sent, link = np.nonzero(sends & ~lost)
+    return sent, link
+
+
+def _draw_delays(links: Links, count: int, rng: np.random.Generator) -> np.ndarray:
+    if links.gamma_d == "unbounded":
+        return links.least_delay + rng.geometric(1 / (1 + links.extra_delay), count) - 1
+    return rng.integers(links.least_delay, links.gamma_d + 1, count)

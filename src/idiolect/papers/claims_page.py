@@ -1,0 +1,97 @@
+"""All exhibits on one Markdown page, from what their `claims.json` say: the papers beside ours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from idiolect.papers.exhibit import SCALES, Exhibit
+from idiolect.papers.exhibit_page import duration
+
+_MACHINE = {
+    "quick": "The quick scale only tries out that everything runs: its numbers say nothing about the papers.",
+    "desk": "Times are those of a machine with two CPU cores and no GPU, as each run wrote them down while it ran, "
+    "beside whatever else the machine did.",
+    "paper": "The paper's own sizes, for a bigger machine.",
+}
+_HOW = """\
+Every verdict is reached by the numbers, with the test that stands in the table, and never by hand:
+
+- **A is above B**: Student's paired one-sided test over the seeds, which share data, timelines and starting points. It
+  *holds* if the mean difference is above zero with p < 0.05. It is *not shown* if the mean difference is above zero and
+  p is not that small: the numbers point that way, and the seeds are too few, or the effect too small, to tell it from
+  chance. It *fails* otherwise. Above *each* of several: every one of these tests must hold, and the weakest counts.
+- **In every case**: it *holds* if it is so for every case and every seed, is *not shown* if only for their mean, and
+  *fails* otherwise.
+- Other tests are named where they are used.
+
+± is the standard deviation over seeds. Where a claim does not hold, what was found stands below its table. How settings
+were chosen is told in [results.md](results.md)."""
+
+
+def overview(exhibits: Sequence[Exhibit], records: dict[str, dict[str, Any]], scale: str) -> str:
+    """The page; exhibits without a record are named as not run."""
+    lines = [
+        "# The papers' figures and tables, run again",
+        "",
+        f"Written by `idiolect reproduce --all --scale {scale}`. {_MACHINE[scale]}",
+        "",
+        _HOW,
+        "",
+        "| exhibit | shows | seeds | time | claims that hold |",
+        "| --- | --- | --- | ---: | --- |",
+    ]
+    for exhibit in exhibits:
+        lines.append(_row(exhibit, records.get(exhibit.name)))
+    for exhibit in exhibits:
+        if exhibit.name in records:
+            lines += ["", *_part(records[exhibit.name])]
+    return "\n".join(lines) + "\n"
+
+
+def listing(exhibits: Sequence[Exhibit]) -> list[tuple[str, str, list[str]]]:
+    """Name, where it is from and what it shows, and the scales in words."""
+    return [
+        (exhibit.name, f"{exhibit.source}: {exhibit.shows}", [_scale(exhibit, name) for name in SCALES])
+        for exhibit in exhibits
+    ]
+
+
+def _scale(exhibit: Exhibit, name: str) -> str:
+    if name not in exhibit.scales:
+        return f"{name}: not at this scale"
+    scale = exhibit.scales[name]
+    return f"{name}: {scale.size}; seeds {', '.join(map(str, scale.seeds))}"
+
+
+def _row(exhibit: Exhibit, record: dict[str, Any] | None) -> str:
+    if record is None:
+        return f"| {exhibit.source} | {exhibit.shows} | | | not run |"
+    hold = sum(claim["verdict"] == "holds" for claim in record["claims"])
+    anchor = _heading(record).lower().replace(" ", "-").translate(str.maketrans("", "", ".,`"))
+    link = f"[{record['source']}](#{anchor})"
+    seeds, took = len(record["seeds"]), duration(record["seconds"])
+    return f"| {link} | {record['shows']} | {seeds} | {took} | {hold} of {len(record['claims'])} |"
+
+
+def _heading(record: dict[str, Any]) -> str:
+    return str(record["source"])
+
+
+def _part(record: dict[str, Any]) -> list[str]:
+    seeds = ", ".join(map(str, record["seeds"]))
+    size = record["size"][0].upper() + record["size"][1:]
+    lines = [
+        f"## {_heading(record)}",
+        "",
+        f"`{record['command']}`. {size}. Seeds {seeds}; {duration(record['seconds'])}.",
+        "",
+        "| the paper says | its number | here | decided by | verdict |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for claim in record["claims"]:
+        cells = (claim["statement"], claim["paper"], claim["ours"], claim["test"], f"**{claim['verdict']}**")
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    found = dict.fromkeys(c["finding"] for c in record["claims"] if c["verdict"] != "holds" and c["finding"])
+    for finding in found:
+        about = [c["statement"] for c in record["claims"] if c["verdict"] != "holds" and c["finding"] == finding]
+        lines += ["", f"{finding} ({'; '.join(about)}.)" if len(about) < len(record["claims"]) else finding]
+    return lines

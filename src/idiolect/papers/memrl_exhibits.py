@@ -1,0 +1,131 @@
+"""MEMRL, Fig. 1: a walk on a grid to three goals, with a policy that adapts to each."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Table
+from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
+from idiolect.papers.verdicts import everywhere
+from idiolect.report.map_pictures import map_pictures
+from idiolect.report.page import Picture
+from idiolect.report.report_data import gather
+from idiolect.report.style import GREY, labelled, style
+
+_SEEDS = (0, 1, 2, 3, 4)
+_TINY = (
+    "problem.size=3",
+    "problem.goals=[[2,0],[2,1],[2,2]]",
+    "problem.horizon=5",
+    "problem.episodes=5",
+    "horizon=3",
+    "training.batch_size=5",
+    "evaluation.batch_size=5",
+    "evaluation.steps=[0,1]",
+    "evaluation.times=[0,3]",
+    "algorithms.memrl.objective.iterations=2",
+    "algorithms.multi_task.training.batch_size=10",
+)
+_FULL = "the paper's own: 3 tasks, 120 iterations"
+RUN = Trial(
+    "memrl-navigation",
+    {
+        "quick": Size(
+            "3 tasks on a 3 x 3 grid, 3 iterations", (0, 1), "memrl-navigation", _TINY, ("memrl", "multi_task")
+        ),
+        "desk": Size(f"{_FULL}, scored on 100 trajectories", _SEEDS, "memrl-navigation"),
+        "paper": Size(f"{_FULL}, scored on 10 trajectories", _SEEDS, "memrl-navigation", ("problem.episodes=10",)),
+    },
+)
+_OPTIMAL = 0.95  # of the shortest ways' reward
+
+
+def shares(ran: FinishedTrial, label: str, column: str, place: int = -1) -> np.ndarray:
+    """The reward as a share of the best possible from the same starts: a row for each seed, a column for each task."""
+    best = {record["seed"]: record["scores"]["reward"] for record in ran.references if record["name"] == "best"}
+    rows = []
+    for cell in ran.of(label):
+        scored = cell["points"][place]["clients"]
+        rows.append([scored[task][column] / best[cell["seed"]][task] for task in sorted(scored, key=int)])
+    return np.array(rows)
+
+
+def memrl_claims(ran: FinishedTrial) -> list[Claim]:
+    """Adapted policies are optimal; neither the common one nor the adapted one before training is."""
+    adapted, common = shares(ran, "memrl", "own"), shares(ran, "memrl", "0")
+    together, early = shares(ran, "multi_task", "0"), shares(ran, "memrl", "own", 0)
+    share = "the share of the best possible reward"
+    worst = partial(everywhere, seeds=ran.seeds, what=f"{share} of the worst-served task", most=_OPTIMAL)
+    return [
+        everywhere(
+            "By the last iteration the adapted policy of every task is optimal",
+            {f"task {task}": adapted[:, task].tolist() for task in range(adapted.shape[1])},
+            ran.seeds,
+            what=share,
+            least=_OPTIMAL,
+            paper="optimal at t = 120",
+        ),
+        worst(
+            "The meta-policy alone is not: it does not serve all tasks",
+            {"worst task": common.min(axis=1).tolist()},
+            paper="cannot be, for all tasks at once",
+        ),
+        worst("Nor is one policy trained on all tasks together", {"worst task": together.min(axis=1).tolist()}),
+        worst(
+            "Adapting is not all: before training the adapted policy does not serve all tasks",
+            {"worst task": early.min(axis=1).tolist()},
+            paper="trajectories miss their goals at t = 0",
+        ),
+    ]
+
+
+def _perform(request: Request) -> Findings:
+    ran = carry_out(RUN, request)
+    evidence = gather([ran.folder])
+    maps = map_pictures(evidence._replace(labels=["memrl"], cells=evidence.of("memrl")))
+    rows = [[label, *(_told(shares(ran, label, column)) for column in ("0", "own"))] for label in ran.labels]
+    table = Table(
+        "Share of the best possible reward: mean, and worst task and seed", ["", "as received", "adapted"], rows
+    )
+    pictures = [*maps, Picture(_rewards(ran), _CAPTION)]
+    return Findings(memrl_claims(ran), pictures, [table], [ran.folder], ran.seconds)
+
+
+_CAPTION = "Reward of each task's adapted policy (solid) and of the common one (dotted); grey: the shortest ways."
+
+
+def _rewards(ran: FinishedTrial) -> go.Figure:
+    cells = ran.of("memrl")
+    tasks = sorted(cells[0]["points"][0]["clients"], key=int)
+    titles = [f"task {task}" for task in tasks]
+    figure = make_subplots(cols=len(tasks), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.02)
+    times = [point["time"] for point in cells[0]["points"]]
+    for place, task in enumerate(tasks, start=1):
+        for column, dash in (("own", "solid"), ("0", "dot")):
+            line = {"color": style(place - 1)["color"], "dash": dash}
+            middle = np.mean([_rewards_of(cell, task, column) for cell in cells], axis=0)
+            figure.add_scatter(x=times, y=middle, mode="lines", line=line, showlegend=False, row=1, col=place)
+        best = [r["scores"]["reward"][task] for r in ran.references if r["name"] == "best"]
+        figure.add_hline(float(np.mean(best)), line={"color": GREY}, col=place)
+    labelled(figure, "Reward of each task over iterations, mean over seeds", "", "reward")
+    return figure.update_xaxes(title="iteration")
+
+
+def _rewards_of(cell: dict[str, Any], task: str, column: str) -> list[float]:
+    return [point["clients"][task][column] for point in cell["points"]]
+
+
+def _told(values: np.ndarray) -> str:
+    return f"{values.mean():.3f}, worst {values.min():.3f}"
+
+
+FIG_1 = Exhibit(
+    "memrl-fig-1",
+    "MEMRL, Fig. 1",
+    "Where policies go before and after training, and the reward of each task's adapted policy.",
+    RUN.scales(),
+    _perform,
+)

@@ -1,0 +1,154 @@
+"""PARS-Push, Fig. 1 and 2: linear regression over a directed graph that loses and delays messages."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from idiolect.papers.exhibit import Exhibit, Findings, Request
+from idiolect.papers.figures import bars
+from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
+from idiolect.papers.verdicts import above, everywhere
+from idiolect.report.page import Picture
+from idiolect.report.style import labelled, log_scale, style
+
+_SEEDS = (5, 6, *range(8, 16))  # as in the recipe, which says why
+_FULL = "the paper's own: 10 agents, 30 dimensions, 6000 rounds, u = 1 to 5"
+_TINY = (
+    "problem.clients=4",
+    "problem.dimension=2",
+    "problem.samples=40",
+    "topology.probability=0.5",
+    "horizon=60",
+    "evaluation.times=[0,60]",
+    "evaluation.steps=[0,1]",
+    "training.step_rule.offset=50.0",
+    "training.step_size=0.5",
+)
+_LOSSLESS = ("links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]')
+_SMALL = "4 agents, 2 dimensions, 60 rounds, u = 1"
+
+LOSSY = Trial(
+    "parspush-linear",
+    {
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", _TINY, ("rasgp", "pars_push-1", "sgp")),
+        "desk": Size(_FULL, _SEEDS, "parspush-linear"),
+        "paper": Size(_FULL, _SEEDS, "parspush-linear"),
+    },
+)
+LOSSLESS = Trial(
+    "parspush-linear-lossless",
+    {
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", (*_LOSSLESS, *_TINY), ("sgp",)),
+        "desk": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
+        "paper": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
+    },
+)
+_FALL = 1000.0  # of the squared distance, for a method to count as converging
+
+
+def budgets(ran: FinishedTrial) -> list[int]:
+    """The numbers u of personal steps that the run has an algorithm for."""
+    return [u for u in range(1, 6) if f"pars_push-{u}" in ran.labels]
+
+
+def _fig_1(request: Request) -> Findings:
+    ran = carry_out(LOSSY, request)
+    chosen = budgets(ran)
+    claims = [
+        above(
+            f"With u = {u}, after as many personal steps, F^({u})'s minimiser has a lower test error than that of f",
+            ran.scores(f"pars_push-{u}", str(u)),
+            ran.scores("rasgp", str(u)),
+            ran.seeds,
+            paper="lower in the figure",
+            lower=True,
+        )
+        for u in chosen
+    ]
+    series = {
+        "minimising f (rasgp)": [ran.scores("rasgp", str(u)) for u in chosen],
+        "minimising F^(u) (pars_push)": [ran.scores(f"pars_push-{u}", str(u)) for u in chosen],
+    }
+    title = "Test error after u personal steps"
+    figure = bars([f"u = {u}" for u in chosen], series, title, "personal steps", "squared error")
+    caption = "Squared error on the test samples, mean over agents and seeds; bars: standard deviation over seeds."
+    return Findings(claims, [Picture(figure, caption)], runs=[ran.folder], seconds=ran.seconds)
+
+
+def falls(ran: FinishedTrial, label: str) -> list[float]:
+    """By which factor the squared distance to the optimum has fallen at the end, for each seed; 0 if it got lost."""
+    found = []
+    for cell in ran.of(label):
+        first, last = (cell["points"][place]["reports"]["distance_to_optimum"] for place in (0, -1))
+        found.append(0.0 if cell["ended"] or not np.isfinite(last) else first / max(last, 1e-300))
+    return found
+
+
+def _fig_2(request: Request) -> Findings:
+    lossy, whole = carry_out(LOSSY, request), carry_out(LOSSLESS, request)
+    running = [label for label in lossy.labels if label != "sgp"]
+    what = "the factor by which the squared distance to the optimum falls"
+    lost = [float(factor < _FALL) for factor in falls(lossy, "sgp")]
+    claims = [
+        everywhere(
+            "With running sums (PARS-Push, RASGP) the training error goes down under loss, delay and idleness",
+            {label: falls(lossy, label) for label in running},
+            lossy.seeds,
+            what=what,
+            least=_FALL,
+            paper="goes down in the figure",
+        ),
+        everywhere(
+            "Stochastic gradient push does not converge under the same losses",
+            {"sgp": lost},
+            lossy.seeds,
+            what="1 if it ends early or its squared distance falls less than 1000-fold, else 0",
+            least=1.0,
+            paper="stays up in the figure",
+        ),
+        everywhere(
+            "Without losses both converge, so it is the losses that push-sum does not bear",
+            {label: falls(whole, label) for label in whole.labels},
+            whole.seeds,
+            what=what,
+            least=_FALL,
+        ),
+    ]
+    pictures = [
+        Picture(_distances(lossy, "Training error, with losses"), _CAPTION + " Push-sum ends where it diverged."),
+        Picture(_distances(whole, "Training error, without losses"), _CAPTION),
+    ]
+    seconds = lossy.seconds + whole.seconds
+    return Findings(claims, pictures, runs=[lossy.folder, whole.folder], seconds=seconds)
+
+
+_CAPTION = "Squared distance to the minimiser of what each method minimises, mean over agents and seeds."
+
+
+def _distances(ran: FinishedTrial, title: str) -> go.Figure:
+    figure, tame = go.Figure(), list[float]()
+    for number, label in enumerate(ran.labels):
+        cells = ran.of(label)
+        shortest = min(len(cell["points"]) for cell in cells)
+        times = [point["time"] for point in cells[0]["points"][:shortest]]
+        rows = [[p["reports"]["distance_to_optimum"] for p in cell["points"][:shortest]] for cell in cells]
+        middle = np.mean(rows, axis=0)
+        figure.add_scatter(x=times, y=middle, name=label, line=style(number), mode="lines")
+        tame += [] if any(cell["ended"] for cell in cells) else list(middle)
+    log_scale(figure, tame)
+    return labelled(figure, title, "round", "squared distance to the minimiser")
+
+
+FIG_1 = Exhibit(
+    "pars-push-fig-1",
+    "PARS-Push, Fig. 1",
+    "Test error after u personal steps: minimising the cost after u steps against minimising the plain cost.",
+    LOSSY.scales(),
+    _fig_1,
+)
+FIG_2 = Exhibit(
+    "pars-push-fig-2",
+    "PARS-Push, Fig. 2",
+    "Training error under asynchrony, delays and lost messages: running sums against push-sum.",
+    LOSSY.scales(),
+    _fig_2,
+)

@@ -1,0 +1,72 @@
+"""Per-FedAvg, Fig. 1: FedAvg with and without a step at test time against Per-FedAvg."""
+
+from functools import partial
+
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request
+from idiolect.papers.figures import bars
+from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
+from idiolect.papers.verdicts import above
+from idiolect.report.page import Picture
+
+_SEEDS = (3, 4, 5, 6, 7)
+_FULL = "the paper's own: MNIST, 10 clients, MLP 80-60, 1000 rounds, two tau and two r"
+_TINY = (
+    'problem={name="digits",clients=4,model={name="linear"},partition={name="two_worlds",a=20}}',
+    "horizon=30",
+    "evaluation.points=2",
+    "training.batch_size=10",
+    "evaluation.batch_size=10",
+    "training.step_size=0.01",
+)
+_FOUR = ("fedavg-tau4-half", "per_fedavg-tau4-half", "fedavg-tau10-all", "per_fedavg-tau10-all")
+RUN = Trial(
+    "perfedavg-mnist",
+    {
+        "quick": Size("digits, 4 clients, 30 rounds, two settings", (0, 1), "perfedavg-mnist", _TINY, _FOUR),
+        "desk": Size(_FULL, _SEEDS, "perfedavg-mnist"),
+        "paper": Size(_FULL, _SEEDS, "perfedavg-mnist"),
+    },
+)
+_SETTINGS = {
+    "tau4-half": "tau = 4, r = 0.5",
+    "tau4-all": "tau = 4, r = 1",
+    "tau10-half": "tau = 10, r = 0.5",
+    "tau10-all": "tau = 10, r = 1",
+}
+
+
+def _claims(ran: FinishedTrial, setting: str, words: str) -> list[Claim]:
+    plain, stepped = ran.scores(f"fedavg-{setting}", "0"), ran.scores(f"fedavg-{setting}", "1")
+    meta = ran.scores(f"per_fedavg-{setting}", "1")
+    claim = partial(above, seeds=ran.seeds, paper="above it in the figure")
+    return [
+        claim(f"{words}: FedAvg after one step is above FedAvg", stepped, plain),
+        claim(f"{words}: Per-FedAvg after one step is above FedAvg after one step", meta, stepped),
+    ]
+
+
+def _perform(request: Request) -> Findings:
+    ran = carry_out(RUN, request)
+    settings = {setting: words for setting, words in _SETTINGS.items() if f"fedavg-{setting}" in ran.labels}
+    claims = [claim for setting, words in settings.items() for claim in _claims(ran, setting, words)]
+    series = {
+        "FedAvg": [ran.scores(f"fedavg-{setting}", "0") for setting in settings],
+        "FedAvg + 1 step": [ran.scores(f"fedavg-{setting}", "1") for setting in settings],
+        "Per-FedAvg + 1 step": [ran.scores(f"per_fedavg-{setting}", "1") for setting in settings],
+    }
+    title = "Accuracy at the end, by local steps tau and share r of active clients"
+    figure = bars(list(settings.values()), series, title, "", "accuracy")
+    caption = (
+        "Accuracy on each client's test images, mean over clients and seeds; bars: standard deviation over seeds. "
+        "The step is taken on the client's adaptation images, never on those that are scored."
+    )
+    return Findings(claims, [Picture(figure, caption)], runs=[ran.folder], seconds=ran.seconds)
+
+
+FIG_1 = Exhibit(
+    "per-fedavg-fig-1",
+    "Per-FedAvg, Fig. 1",
+    "Accuracy of FedAvg, of FedAvg after one step and of Per-FedAvg after one step.",
+    RUN.scales(),
+    _perform,
+)

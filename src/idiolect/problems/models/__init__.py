@@ -1,0 +1,6 @@
+"""Networks as pairs of pure functions, with convolutions in the form that CPUs run fast."""
+
+from idiolect.problems.models.networks import Model, cnn, linear, mlp
+from idiolect.problems.models.residual import resnet
+
+__all__ = ["Model", "cnn", "linear", "mlp", "resnet"]

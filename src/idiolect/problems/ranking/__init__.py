@@ -1,0 +1,5 @@
+"""Search ranking: users, queries, lists of candidates, and which one was clicked."""
+
+from idiolect.problems.ranking.search_ranking import ranking
+
+__all__ = ["ranking"]

@@ -1,0 +1,121 @@
+"""Search ranking: clients are users, a sample is a query with its list of candidates, one of which was clicked.
+
+Losses take what metrics take (`idiolect.problems.ranking.rank_metrics`): `scores` (..., place), a `mask` of the places that
+hold a candidate, and `clicked` (...), the place of the click; they give one number per list.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from annotated_types import Ge, Gt, Le, Lt
+
+from idiolect.contracts import Batch, Metric, Params, Problem, Scalar, Split
+from idiolect.errors import UserMistake
+from idiolect.problems.data.client_splits import Shares, split_clients
+from idiolect.problems.ranking.click_tables import read_clicks
+from idiolect.problems.ranking.forest import forest_scores
+from idiolect.problems.ranking.rank_metrics import METRICS, Judge
+from idiolect.problems.ranking.scorers import Scorer, mlp_cnn_scorer, mlp_scorer
+from idiolect.problems.ranking.search_data import Crowd, Searches, draw_searches
+from idiolect.problems.supervised import supervised_problem, with_key
+
+SEMINAR = Crowd()
+
+
+def click_entropy(scores: jax.Array, mask: jax.Array, clicked: jax.Array, balance: bool = True) -> jax.Array:
+    """Binary cross-entropy of the candidates' chances to be clicked, whose log-odds are the scores."""
+    hit, weights = _weights(mask, clicked, balance)
+    losses = optax.losses.sigmoid_binary_cross_entropy(jnp.where(mask, scores, 0), hit.astype(jnp.float32))
+    return (weights * losses).sum(-1)
+
+
+def click_error(scores: jax.Array, mask: jax.Array, clicked: jax.Array, balance: bool = True) -> jax.Array:
+    """Squared distance of the scores from 1 for the click and from 0 for the other candidates."""
+    hit, weights = _weights(mask, clicked, balance)
+    return (weights * (jnp.where(mask, scores, 0) - hit) ** 2).sum(-1)
+
+
+def _weights(mask: jax.Array, clicked: jax.Array, balance: bool) -> tuple[jax.Array, jax.Array]:
+    """Where the click is, and what each candidate counts: in all 1, or 0 for a list without its click.
+
+    Balanced, the click counts as much as all others together; otherwise a long list hardly counts its click.
+    """
+    hit = (jnp.arange(mask.shape[-1]) == clicked[..., None]) & mask
+    others = jnp.maximum((mask & ~hit).sum(-1, keepdims=True), 1)
+    counts = jnp.where(hit, 1, 1 / others if balance else 1) * (mask & hit.any(-1, keepdims=True))
+    total = counts.sum(-1, keepdims=True)
+    return hit, counts / jnp.where(total > 0, total, 1)
+
+
+MODELS = {"mlp": mlp_scorer, "mlp_cnn": mlp_cnn_scorer}
+LOSSES = {"bce": click_entropy, "mse": click_error}
+
+
+def ranking(
+    *,
+    clients: Annotated[int, Ge(1)] = SEMINAR.clients,
+    queries: tuple[Annotated[int, Ge(3)], Annotated[int, Ge(3)]] = SEMINAR.queries,
+    suggestions: tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]] = SEMINAR.suggestions,
+    candidates: Annotated[int, Ge(1)] = SEMINAR.candidates,
+    dimension: Annotated[int, Ge(1)] = SEMINAR.dimension,
+    extremes: Annotated[float, Ge(0), Le(1)] = SEMINAR.extremes,
+    personal: Annotated[float, Ge(0)] = SEMINAR.personal,
+    noise: Annotated[float, Ge(0)] = SEMINAR.noise,
+    table: str | None = None,
+    model: Literal["mlp", "mlp_cnn"] = "mlp",
+    hidden: tuple[Annotated[int, Gt(0)], ...] = (32, 16),
+    loss: Literal["bce", "mse"] = "bce",
+    balance: bool = True,
+    scale: Annotated[float, Gt(0)] = 1.0,
+    metric: Literal["mrr", "top1"] = "mrr",
+    unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
+    shares: Shares = Shares(),
+    seed: int = 0,
+) -> Problem:
+    """Users who click one candidate of a list: a crowd drawn at random, or those in the file `table`.
+
+    The options up to `noise` are the crowd's (`idiolect.problems.ranking.search_data`); a table takes its place
+    (`idiolect.problems.ranking.click_tables`). `balance` lets a click count as much in the loss as all others of its list.
+    The loss is a mean over candidates, times `scale`: step sizes and lambda, as papers give them, belong to a scale.
+    The other metric is told as well; a random forest on everyone's rows (`forest`), and one for each user
+    (`own_forest`), are references.
+    """
+    crowd = Crowd(clients, queries, suggestions, candidates, dimension, extremes, personal, noise)
+    data = draw_searches(crowd, seed=seed) if table is None else _from_table(table, crowd)
+    scorer = MODELS[model](data[0]["features"].shape[-1], hidden)
+    mean_loss = over_queries(scorer, partial(LOSSES[loss], balance=balance))
+    descended = with_key(lambda params, batch: scale * mean_loss(params, batch))
+    split = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng([seed, 1]))
+    first, *others = sorted(METRICS, key=lambda name: name != metric)
+    judged = {name: Metric(METRICS[name].name, over_queries(scorer, METRICS[name].judge), True) for name in METRICS}
+    problem = supervised_problem("ranking", scorer.init, descended, judged[first], split)
+
+    def forest(split: Split, pooled: bool) -> np.ndarray:
+        scores = forest_scores(problem.clients, split, pooled=pooled, seed=seed)
+        return np.stack([scores[name] for name in (first, *others)])
+
+    references = {"forest": partial(forest, pooled=True), "own_forest": partial(forest, pooled=False)}
+    return problem._replace(also=tuple(judged[name] for name in others), references=references)
+
+
+def over_queries(scorer: Scorer, judge: Judge) -> Callable[[Params, Batch], Scalar]:
+    """The mean of a metric or a loss over a batch of queries, as a function of a model's parameters."""
+
+    def mean(params: Params, batch: Batch) -> Scalar:
+        scores = scorer.apply(params, batch["features"], batch["mask"])
+        return judge(scores, batch["mask"], batch["clicked"]).mean()
+
+    return mean
+
+
+def _from_table(table: str, crowd: Crowd) -> list[Searches]:
+    """The searches in a file; options that only a generated crowd has are refused, rather than passed over."""
+    for name, value, default in zip(Crowd._fields, crowd, SEMINAR, strict=True):
+        if value != default:
+            raise UserMistake(f"problem.{name} is {value}, but problem.table has users of its own; leave {name} out")
+    return read_clicks(table).searches

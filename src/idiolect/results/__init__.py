@@ -1,0 +1,1 @@
+"""What a run leaves: typed records, its folder, checkpoints and summary."""

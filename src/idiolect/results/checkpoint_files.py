@@ -1,0 +1,145 @@
+"""Unfinished cells on disk: a run that is killed at any moment goes on from here, to the same results.
+
+Two checkpoints are kept, and written in turns, so that there is always one that nobody was writing. Each is a file of
+tensors with facts in its header and a digest over all of it; nothing is ever unpickled. One that is damaged, or that
+belongs to another recipe or another timeline, is named and passed over.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from idiolect.engines.checkpointing import Checkpoint, Checkpointer
+from idiolect.engines.tree_store import MemoryBudget
+from idiolect.errors import Interrupted
+from idiolect.experiments.recording import Cell
+from idiolect.export.reader import digest
+from idiolect.files import write_atomically
+
+FORMAT, VERSION = "idiolect checkpoint", "1"
+
+
+class Pace(NamedTuple):
+    """When to save: after so many seconds or so many moments, but never for more than a small share of the time."""
+
+    seconds: float = 30.0
+    moments: int = 20_000
+    share: float = 0.01
+
+
+class _Unusable(ValueError):
+    """Why a checkpoint is passed over, as the end of a sentence."""
+
+
+def checkpoints(
+    folder: Path,
+    recipe: str,
+    label: str,
+    cells: Sequence[Cell],
+    *,
+    pace: Pace = Pace(),
+    memory: int = MemoryBudget().bytes,
+    stop: Callable[[], bool] = lambda: False,
+    notice: Callable[[str], None] = lambda sentence: None,
+) -> Checkpointer:
+    """A checkpointer in this folder for cells that run side by side; `recipe` is the recipe as it was written.
+
+    If `stop` says so, the run is saved and `Interrupted`. `notice` hears of checkpoints that cannot be used. What
+    clients keep goes to this folder as well, beyond so many bytes of `memory`.
+    """
+    name, whose = f"{label}-seed{cells[0].seed}", _owner(recipe, label, cells)
+    files = [folder / f"{name}.{turn}.safetensors" for turn in "ab"]
+    state = _Clock(pace)
+
+    def load() -> Checkpoint | None:
+        found = []
+        for file in files:
+            try:
+                found += [_read(file, whose)] if file.is_file() else []
+            except _Unusable as reason:
+                notice(f"checkpoint {file} {reason}; it is passed over")
+        if not found:
+            return None
+        state.serial, saved = max(found, key=lambda pair: pair[0])
+        return saved
+
+    def beat(save_now: Callable[[], Checkpoint]) -> None:
+        stopping = stop()
+        if stopping or state.due():
+            with state:
+                state.serial += 1
+                write_atomically(files[state.serial % 2], _written(save_now(), whose, state.serial))
+        if stopping:
+            raise Interrupted
+
+    def clear() -> None:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+    return Checkpointer(load, beat, clear, MemoryBudget(memory, folder))
+
+
+class _Clock:
+    """Decides when the next checkpoint is due, by what the last one cost."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.serial = 0
+        self._pace, self._moments, self._last, self._cost = pace, 0, time.perf_counter(), 0.0
+
+    def due(self) -> bool:
+        self._moments += 1
+        waited = time.perf_counter() - self._last
+        enough = waited >= self._pace.seconds or self._moments >= self._pace.moments
+        return enough and waited >= self._cost / self._pace.share
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._last = time.perf_counter()
+        self._moments, self._cost = 0, self._last - self._began
+
+
+def _owner(recipe: str, label: str, cells: Sequence[Cell]) -> str:
+    """What tells the checkpoints of these cells from all others: version, recipe, algorithm, seeds and timelines."""
+    texts = [version("idiolect"), recipe, label, [cell.seed for cell in cells]]
+    found = hashlib.sha256(json.dumps(texts).encode())
+    for column in jax.tree.leaves([cell.table for cell in cells]):
+        found.update(np.asarray(column).tobytes())
+    return found.hexdigest()
+
+
+def _written(saved: Checkpoint, whose: str, serial: int) -> bytes:
+    texts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "owner": whose,
+        "serial": str(serial),
+        "facts": json.dumps(saved.facts),
+    }
+    return save(saved.tensors, metadata=texts | {"digest": digest(texts, saved.tensors)})
+
+
+def _read(file: Path, whose: str) -> tuple[int, Checkpoint]:
+    try:
+        with safe_open(file, framework="numpy") as content:
+            texts = content.metadata() or {}
+            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118, it is no dict
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
+        raise _Unusable(f"cannot be read ({reason})") from None
+    if texts.get("format") != FORMAT or texts.get("version") != VERSION:
+        raise _Unusable(f"is no {FORMAT} of version {VERSION}")
+    if texts.get("digest") != digest(texts, tensors):
+        raise _Unusable("is damaged: its digest does not match its content")
+    if texts["owner"] != whose:
+        raise _Unusable("belongs to another recipe, timeline or version")
+    return int(texts["serial"]), Checkpoint(json.loads(texts["facts"]), tensors)
