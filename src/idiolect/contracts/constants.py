@@ -1,4 +1,4 @@
-"""What the papers assume of a loss, in numbers, where a problem knows them."""
+"""Constants of a loss that the papers assume (smoothness, noise, diversity), where a problem knows them."""
 
 import math
 from typing import NamedTuple

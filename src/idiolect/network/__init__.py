@@ -1,4 +1,4 @@
-"""Who is awake when, and whose message arrives when: tables, made before any learning."""
+"""Network models, timelines, topologies and unreliable links: tables of who works when, made before any learning."""
 
 from idiolect.network.delays import Delay, Network
 from idiolect.network.drawn_timelines import draw_timeline

@@ -1,22 +1,63 @@
-"""How long things take: random download, compute, upload and idle times, client by client.
+"""Delay laws: random download, compute, upload and idle times, client by client.
 
 PersA-FL (Sec. 5) gives every client random delays whose mean upload is four to six times its mean download.
 """
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AfterValidator
 
 from idiolect.errors import UserMistake
+from idiolect.options import known
+from idiolect.registry import Registry
 
-Law = Literal["fixed", "exponential", "lognormal", "gamma"]
+
+def _fixed(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Always the mean."""
+    return np.full(count, mean)
+
+
+def _exponential(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Without memory; its coefficient of variation is 1."""
+    return rng.exponential(mean, count)
+
+
+def _gamma(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The gamma law with this coefficient of variation."""
+    shape = variation**-2
+    return rng.gamma(shape, mean / shape, count)
+
+
+def _lognormal(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The lognormal law with this coefficient of variation."""
+    return mean * _unit_lognormal(variation, count, rng)
+
+
+LAWS = Registry("delay_laws", {"fixed": _fixed, "exponential": _exponential, "lognormal": _lognormal, "gamma": _gamma})
+
+
+def _known_law(name: str) -> str:
+    known(LAWS, "law", name)
+    return name
 
 
 class Delay(NamedTuple):
-    """A law of positive times with mean `mean`; `variation` is its coefficient of variation (lognormal, gamma)."""
+    """A law of positive times with mean `mean`; `variation` is its coefficient of variation (lognormal, gamma).
 
-    law: Law = "exponential"
+    Args:
+        law: A name of the registry of delay laws.
+        mean: Of the times.
+        variation: Their coefficient of variation, where the law has one to choose.
+
+    Example:
+        >>> from idiolect import Delay
+        >>> Delay("gamma", mean=2.0).variation
+        0.5
+    """
+
+    law: Annotated[str, AfterValidator(_known_law)] = "exponential"
     mean: Annotated[float, Ge(0)] = 1.0
     variation: Annotated[float, Gt(0)] = 0.5
 
@@ -24,11 +65,21 @@ class Delay(NamedTuple):
 class Network(NamedTuple):
     """What the network and the devices do to a turn. The unit of virtual time is yours; a mean download is 1 here.
 
-    A client's own mean download, compute and upload are the means below times its pace, lognormal with variation
-    `spread`.
-    Unless `upload` is given, uploads follow the download's law times a ratio of the client's own, drawn uniformly from
-    `upload_ratio`. Between turns a client idles.
-    `dropout` is the chance that a client leaves in the middle of a turn and its work is lost.
+    A client's own mean download, compute and upload are the means below times its pace. Between turns a client idles.
+
+    Args:
+        download: Of the model.
+        compute: Of the local steps.
+        upload: Unless given, uploads follow the download's law times a ratio of the client's own.
+        idle: Between two turns.
+        upload_ratio: From where to where that ratio is drawn, uniformly.
+        spread: The variation of paces, which are lognormal.
+        dropout: The chance that a client leaves in the middle of a turn and its work is lost.
+
+    Example:
+        >>> from idiolect import Delay, Network
+        >>> Network(compute=Delay("fixed", 0.5), dropout=0.1).upload_ratio
+        (4.0, 6.0)
     """
 
     download: Delay = Delay()
@@ -77,14 +128,7 @@ class Devices:
 
 
 def _draw(delay: Delay, count: int, rng: np.random.Generator) -> np.ndarray:
-    if delay.law == "fixed":
-        return np.full(count, delay.mean)
-    if delay.law == "exponential":
-        return rng.exponential(delay.mean, count)
-    if delay.law == "gamma":
-        shape = delay.variation**-2
-        return rng.gamma(shape, delay.mean / shape, count)
-    return delay.mean * _unit_lognormal(delay.variation, count, rng)
+    return np.asarray(LAWS[delay.law](delay.mean, delay.variation, count, rng))
 
 
 def _unit_lognormal(variation: float, count: int, rng: np.random.Generator) -> np.ndarray:

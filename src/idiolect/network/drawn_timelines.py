@@ -14,7 +14,25 @@ from idiolect.network.timelines import NO_ROUND, Timeline, timeline
 def draw_timeline(
     network: Network, participating: list[int], schedule: Schedule, *, horizon: float, seed: int
 ) -> Timeline:
-    """The turns of the participating clients that are over by `horizon`, in rounds or not."""
+    """The turns of the participating clients that are over by `horizon`, in rounds or not.
+
+    Args:
+        network: How long things take, and how often work is lost.
+        participating: The clients that take part in training.
+        schedule: Whether there are rounds, and of how many clients.
+        horizon: When the run ends, in virtual time.
+        seed: Of the draws.
+
+    Returns:
+        The timeline, in the order of the offers.
+
+    Example:
+        >>> from idiolect.contracts import Schedule
+        >>> from idiolect.network import Network, draw_timeline
+        >>> table = draw_timeline(Network(), [0, 1, 2], Schedule(rounds=False), horizon=50.0, seed=0)
+        >>> bool((table.arrived <= 50.0).all())
+        True
+    """
     if not horizon > 0:
         raise UserMistake(f"horizon is {horizon}, but the virtual time of a run must be positive")
     if not participating:

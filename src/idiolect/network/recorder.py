@@ -1,4 +1,4 @@
-"""A timeline that is written while it happens, by a server with a real clock."""
+"""The recorder of a timeline while it happens, for a server with a real clock."""
 
 import math
 import time
@@ -35,7 +35,7 @@ class TimelineRecorder:
         return len(self.client) - 1
 
     def arrival(self, turn: int, time: float, updates_per_step: int) -> int:
-        """End a turn; how many versions of the model came in between, as `idiolect.network.timelines.staleness` says."""
+        """End a turn; how many versions of the model came in between, as `timelines.staleness` says."""
         seen = bisect_right(self._arrivals, self.offered[turn])
         age = len(self._arrivals) // updates_per_step - seen // updates_per_step
         self.arrived[turn] = time
@@ -50,11 +50,11 @@ class TimelineRecorder:
         return timeline(self.client, self.offered, arrived, computed=arrived, delivered=delivered)
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """The recorder as arrays by name."""
+        """What was recorded, as arrays by name."""
         return {f"recorder.{name}": np.array(getattr(self, name), np.float64) for name in _COLUMNS}
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Go on with a recorder from its arrays."""
+        """Go on from these arrays."""
         client, self.offered, self.arrived = (tensors[f"recorder.{name}"].tolist() for name in _COLUMNS)
         self.client = [int(number) for number in client]
         self._arrivals = sorted(time for time in self.arrived if time < math.inf)

@@ -1,4 +1,4 @@
-"""The table that a run without a server is folded over: who wakes in which round, and which messages come through.
+"""Round tables, for runs without a server: who wakes in which round, and which messages come through.
 
 Like a timeline it is made before any learning and knows nothing of it. An agent that wakes in a round sends to all its
 out-neighbours; a message is listed here once for every time it arrives, and not at all if it is lost. It is taken in
@@ -36,7 +36,21 @@ def rounds(
     awake: Sequence[Sequence[bool]] | np.ndarray,
     messages: Sequence[tuple[int, int, int, int]] | np.ndarray,
 ) -> Rounds:
-    """Make the table by hand: who is awake in each round, and messages as (sender, receiver, sent, arrives)."""
+    """Make the table by hand: who is awake in each round, and messages as (sender, receiver, sent, arrives).
+
+    Args:
+        graph: Who can send to whom.
+        awake: A row for each round, and a column for each agent.
+        messages: Those that arrive, each as (sender, receiver, sent, arrives).
+
+    Returns:
+        The table, checked, with its messages in the order of arrival.
+
+    Example:
+        >>> from idiolect.network import rounds, topology
+        >>> rounds(topology(2, [(0, 1), (1, 0)]), [[True, True], [False, True]], [(0, 1, 0, 1)]).length
+        2
+    """
     table = np.asarray(awake)
     if table.ndim != 2 or table.shape[1] != graph.agents:
         raise UserMistake(

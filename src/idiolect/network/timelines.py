@@ -1,4 +1,4 @@
-"""The table that a run is folded over: who worked when, and what came of it.
+"""Timelines, for runs with a server: which client worked when, and whether its update arrived.
 
 A timeline is made before any learning and knows nothing of it. One row is one turn of one client: the server offers the
 model, the client has received it, has finished its local steps, and its upload arrives (or not). Synchronous schedules
@@ -21,7 +21,17 @@ NO_ROUND = -1
 
 
 class Timeline(NamedTuple):
-    """Columns, one entry a turn, in the order of the offers. Times are virtual; `round` is -1 where there are none."""
+    """Columns, one entry a turn, in the order of the offers. Times are virtual; `round` is -1 where there are none.
+
+    Args:
+        client: Whose turn it is.
+        offered: When the server offers the model.
+        received: When the client has it.
+        computed: When its local steps are done.
+        arrived: When its upload arrives, or would have.
+        delivered: Whether it does.
+        round: Of a synchronous schedule.
+    """
 
     client: np.ndarray
     offered: np.ndarray
@@ -59,7 +69,25 @@ def timeline(
     delivered: list[bool] | np.ndarray | None = None,
     round: list[int] | np.ndarray | None = None,
 ) -> Timeline:
-    """Make a timeline by hand: clients, and when each was offered the model and delivered its update."""
+    """Make a timeline by hand: clients, and when each was offered the model and delivered its update.
+
+    Args:
+        client: Whose turn it is, one entry a turn.
+        offered: When the client is offered the model, in increasing order.
+        arrived: When its update arrives.
+        received: When it has received the model; by default at once.
+        computed: When it has computed; by default when its update arrives.
+        delivered: Whether the update arrives at all; by default it does.
+        round: The round of each turn, for protocols with rounds.
+
+    Returns:
+        The timeline, checked.
+
+    Example:
+        >>> import idiolect
+        >>> idiolect.timeline([0, 1, 0], offered=[0.0, 0.0, 2.0], arrived=[1.0, 5.0, 3.0]).turns
+        3
+    """
     count = len(client)
     columns = (
         client,
@@ -116,6 +144,18 @@ def staleness(table: Timeline, updates_per_step: int = 1) -> np.ndarray:
     """For every turn, how many versions of the model came between its offer and its arrival.
 
     With rounds a close makes a version; without them every `updates_per_step` arrivals do (FedBuff's K).
+
+    Args:
+        table: The timeline.
+        updates_per_step: Arrivals that make a version, where there are no rounds.
+
+    Returns:
+        A number of versions for each turn.
+
+    Example:
+        >>> from idiolect.network import staleness, timeline
+        >>> staleness(timeline([0, 1, 0], offered=[0.0, 0.0, 2.0], arrived=[1.0, 5.0, 3.0])).tolist()
+        [0, 2, 0]
     """
     closing = closing_turns(table)
     if len(closing):
@@ -132,7 +172,22 @@ def staleness(table: Timeline, updates_per_step: int = 1) -> np.ndarray:
 
 
 def active_share(table: Timeline, clients: int, times: np.ndarray) -> np.ndarray:
-    """The share of clients that download, compute or upload at each of these times (PersA-FL, Fig. 2a)."""
+    """The share of clients that download, compute or upload at each of these times (PersA-FL, Fig. 2a).
+
+    Args:
+        table: The timeline.
+        clients: How many there are.
+        times: At which the share is asked for.
+
+    Returns:
+        A share for each of the times.
+
+    Example:
+        >>> from idiolect.network import active_share, timeline
+        >>> table = timeline([0, 1], offered=[0.0, 2.0], arrived=[3.0, 4.0])
+        >>> active_share(table, clients=2, times=[1.0, 2.5, 5.0]).tolist()
+        [0.5, 1.0, 0.0]
+    """
     begun = np.searchsorted(np.sort(table.offered), times, side="right")
     ended = np.searchsorted(np.sort(table.arrived), times, side="right")
     return (begun - ended) / clients
@@ -148,7 +203,22 @@ def write_timeline(table: Timeline) -> str:
 
 
 def read_timeline(path: Path) -> Timeline:
-    """A table written by `write_timeline`, or by hand: `client`, `offered` and `arrived` are enough."""
+    """A table written by `write_timeline`, or by hand: `client`, `offered` and `arrived` are enough.
+
+    Args:
+        path: Of a CSV file.
+
+    Returns:
+        The timeline, checked.
+
+    Example:
+        >>> from idiolect.network import read_timeline, timeline
+        >>> from idiolect.network.timelines import write_timeline
+        >>> text = write_timeline(timeline([0, 1], offered=[0.0, 0.0], arrived=[1.0, 5.0]))
+        >>> _ = (tmp / "mine.csv").write_text(text)
+        >>> read_timeline(tmp / "mine.csv").turns
+        2
+    """
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as reason:

@@ -1,4 +1,4 @@
-"""Who can send to whom: directed graphs without self-loops, in which everyone's word can reach everyone.
+"""Topologies: directed, strongly connected graphs without self-loops of who can send to whom.
 
 Every factory returns `wire(agents, rng) -> the graph on that many agents`.
 """
@@ -22,14 +22,11 @@ _SHOWN = 8  # a message names this many components, and this many members of eac
 
 
 class Topology(NamedTuple):
-    """A directed graph without self-loops. Link k goes from agent sources[k] to agent targets[k].
-
-    Links are ordered by target, then by source.
-    """
+    """A directed graph without self-loops; its links are ordered by target, then by source."""
 
     agents: int
-    sources: np.ndarray
-    targets: np.ndarray
+    sources: np.ndarray  # link k goes from agent sources[k]
+    targets: np.ndarray  # to agent targets[k]
 
     @property
     def links(self) -> int:
@@ -59,7 +56,20 @@ Wire: TypeAlias = Callable[[int, np.random.Generator], Topology]
 
 
 def topology(agents: int, edges: Iterable[Pair]) -> Topology:
-    """The graph with these (source, target) links; refused unless everyone can reach everyone along them."""
+    """The graph with these (source, target) links; refused unless everyone can reach everyone along them.
+
+    Args:
+        agents: How many there are.
+        edges: (source, target), each once.
+
+    Returns:
+        The graph, with its links in order.
+
+    Example:
+        >>> from idiolect.network import topology
+        >>> topology(3, [(0, 1), (1, 2), (2, 0)]).links
+        3
+    """
     return _checked(agents, ((f"topology.edges[{k}]", edge) for k, edge in enumerate(edges)), "topology.edges")
 
 
@@ -263,8 +273,7 @@ def _components(agents: int, pairs: Iterable[Pair]) -> list[list[int]]:
 
 
 def _named(components: list[list[int]]) -> str:
-    names = [f"{{{_listed([str(member) for member in members])}}}" for members in components]
-    return _listed(names)
+    return _listed([f"{{{_listed([str(member) for member in members])}}}" for members in components])
 
 
 def _listed(names: list[str]) -> str:

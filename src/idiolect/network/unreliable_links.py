@@ -1,4 +1,4 @@
-"""Agents that sleep, links that lose, delay and double messages: rounds drawn from a law, within its bounds.
+"""Unreliable links: rounds with sleeping agents and lost, late and doubled messages, drawn from a law within bounds.
 
 M. T. Toghani, S. Lee, C. A. Uribe. PARS-Push. 2022, Assumption 1, after Spiridonoff et al. 2020: every agent wakes at
 least once in Gamma_w rounds, a message is at most Gamma_d rounds under way, and a link fails at most Gamma_f times in a
@@ -20,10 +20,20 @@ Unbounded = Literal["unbounded"]
 class Links(NamedTuple):
     """What agents and links do to messages.
 
-    In a round an agent wakes with probability `wake`, or because it has slept `gamma_w` - 1 rounds. A message is lost
-    with probability `loss`, unless the link has just lost `gamma_f` in a row; otherwise it is under way for
-    `least_delay` to `gamma_d` rounds, all alike, or, without that bound, for `least_delay` and a geometric number of
-    rounds with mean `extra_delay`. With probability `duplication` it comes twice.
+    Args:
+        wake: The chance that an agent wakes in a round.
+        gamma_w: It wakes for sure if it has slept this many rounds less one.
+        loss: The chance that a message is lost.
+        gamma_f: It comes through for sure if the link has just lost so many in a row.
+        least_delay: The fewest rounds under way.
+        gamma_d: The most rounds under way, all numbers up to it alike.
+        extra_delay: Without that bound, the mean of the geometric number of rounds on top of the least.
+        duplication: The chance that a message comes twice.
+
+    Example:
+        >>> from idiolect import Links
+        >>> Links(loss=0.5, gamma_f="unbounded").gamma_d
+        2
     """
 
     wake: Annotated[float, Gt(0), Le(1)] = 0.5
@@ -37,7 +47,23 @@ class Links(NamedTuple):
 
 
 def draw_rounds(links: Links, graph: Topology, count: int, seed: int) -> Rounds:
-    """Draw who wakes and what arrives, for `count` rounds."""
+    """Draw who wakes and what arrives, for `count` rounds.
+
+    Args:
+        links: What agents and links do to messages.
+        graph: Who can send to whom.
+        count: The number of rounds.
+        seed: Of the draws.
+
+    Returns:
+        The table of rounds.
+
+    Example:
+        >>> from idiolect.network import Links, draw_rounds, topology
+        >>> table = draw_rounds(Links(wake=1.0, loss=0.0), topology(2, [(0, 1), (1, 0)]), 5, seed=0)
+        >>> len(table.link)
+        10
+    """
     if links.gamma_d != "unbounded" and links.gamma_d < links.least_delay:
         raise UserMistake(f"links.gamma_d is {links.gamma_d}, below links.least_delay, which is {links.least_delay}")
     rng = np.random.default_rng(seed)

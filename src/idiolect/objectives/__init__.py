@@ -1,4 +1,4 @@
-"""What a client minimises: its own loss, or something made from it."""
+"""Objectives, what a client minimises: its own loss, or something made from it."""
 
 from idiolect.objectives.meta_learning import maml
 from idiolect.objectives.moreau_envelope import moreau

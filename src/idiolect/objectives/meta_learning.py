@@ -22,6 +22,7 @@ everything the exact derivative equals back-propagation through the unrolled inn
 as delta shrinks.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal
@@ -31,7 +32,8 @@ import numpy as np
 import optax
 from annotated_types import Ge, Gt
 
-from idiolect.contracts import Family, Info, Key, Objective, Oracle, Params, Scalar
+from idiolect.contracts import Family, Info, Key, Known, Objective, Oracle, Params, PersonalSteps, Scalar, stateless
+from idiolect.theory import admissible_step_size, check_personal_step
 
 Derivative = Literal["exact", "first_order", "hessian_free"]
 Batches = Literal["independent", "shared"]
@@ -47,14 +49,47 @@ def maml(
 ) -> Objective:
     """Minimise f_i after `steps` gradient steps of `step_size`, over the model before those steps.
 
-    `batches`: whether the Hessian of an inner step is estimated on a batch of its own (PersA-FL, Per-FedAvg) or on the
-    batch of that inner step (PARS-Push). `delta`: the finite-difference width of `hessian_free`.
+    Args:
+        steps: u, the number of personal steps.
+        step_size: alpha, of a personal step.
+        derivative: The exact one; `first_order`, which drops the Hessians; or `hessian_free`, which replaces them by
+            differences of gradients.
+        batches: Whether the Hessian of an inner step is estimated on a batch of its own (PersA-FL, Per-FedAvg) or on
+            the batch of that inner step (PARS-Push).
+        delta: The finite-difference width of `hessian_free`.
+
+    Returns:
+        The objective, which keeps nothing on the client.
+
+    Example:
+        >>> from idiolect.objectives import maml
+        >>> maml(steps=2, step_size=0.1).minimises.steps
+        2
     """
     sizes = [step_size] * steps
     made = partial(_maml, derivative, batches, delta)
     numbers = {"steps": np.asarray(steps, np.int32), "sizes": np.asarray(sizes)}
     kin = Family(("maml", derivative, batches, delta), numbers, lambda told: made(told["steps"], told["sizes"]))
-    return made(steps, sizes)._replace(family=kin if steps else None)  # without steps it draws as `plain` does
+    first_order = derivative == "first_order"  # which is the gradient of no cost
+    return made(steps, sizes)._replace(
+        check=partial(_check, steps, step_size),
+        minimises=None if first_order else PersonalSteps(steps, step_size, batches == "shared"),
+        family=kin if steps else None,  # without steps it draws as `plain` does
+    )
+
+
+def _check(steps: int, step_size: float, known: Known) -> list[str]:
+    """Refuse steps at which the cost need not be convex; warn where PARS-Push does not prove that it is."""
+    if not steps:
+        return []
+    check_personal_step(step_size, known.smoothness)
+    bound = math.inf if known.constants is None else admissible_step_size(known.constants, steps)
+    if step_size <= bound:
+        return []
+    return [
+        f"objective.step_size is {step_size:g}, above {bound:.3g}, up to which PARS-Push, Lemma 1, keeps the cost "
+        f"after {steps} steps strongly convex on every single sample"
+    ]
 
 
 def _maml(
@@ -112,4 +147,4 @@ def _maml(
     def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
         return inner_path(oracle, params, jax.random.split(key, max(most, 1)))[-1]
 
-    return Objective(value, gradient, adapt)
+    return stateless(value, gradient, adapt)

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import optax
 from annotated_types import Ge, Gt
 
-from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
+from idiolect.contracts import Info, Key, Known, Objective, Oracle, Params, Scalar, stateless
+from idiolect.theory import check_lambda
 
 
 def moreau(
@@ -38,9 +39,23 @@ def moreau(
 ) -> Objective:
     """Minimise min_theta f_i(theta) + lambda/2 ||theta - w||^2 over w, with theta found by gradient descent.
 
-    The descent stops when the gradient norm of h is at most `accuracy` (nu), or after `iterations`. Its step size is
-    `inner_step_size`, by default 1 / (2 lambda), which is safe while f_i is lambda-smooth. `batches`: whether all inner
-    steps see the same batch (PersA-FL, pFedMe), or each one a batch of its own (MEMRL).
+    The descent stops when the gradient norm of h is at most nu, or after so many iterations.
+
+    Args:
+        lambda_: How strongly theta is held near w.
+        accuracy: nu.
+        iterations: At most so many inner steps.
+        inner_step_size: By default 1 / (2 lambda), which is safe while f_i is lambda-smooth.
+        batches: Whether all inner steps see the same batch (PersA-FL, pFedMe), or each one a batch of its own (MEMRL).
+
+    Returns:
+        The objective, which keeps nothing on the client.
+
+    Example:
+        >>> from idiolect.objectives import moreau
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> moreau(lambda_=20.0).check(quadratics(smoothness=2.0).known)
+        ()
     """
     rate = 0.5 / lambda_ if inner_step_size is None else inner_step_size
 
@@ -74,4 +89,8 @@ def moreau(
     def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
         return solve(oracle, params, key)[0]
 
-    return Objective(value, gradient, adapt)
+    def check(known: Known) -> tuple[str, ...]:
+        check_lambda(lambda_, known.smoothness)
+        return ()
+
+    return stateless(value, gradient, adapt, check=check)

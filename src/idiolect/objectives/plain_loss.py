@@ -13,11 +13,20 @@ Deviations: none.
 Laws: `maml(steps=0)`, `maml(step_size=0)` and `moreau(lambda -> infinity)` are this objective.
 """
 
-from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
+from idiolect.contracts import Info, Key, Objective, Oracle, Params, PersonalSteps, Scalar, stateless
 
 
 def plain() -> Objective:
-    """Minimise f_i itself. The received model is used as it is: `adapt` changes nothing."""
+    """Minimise f_i itself. The received model is used as it is: `adapt` changes nothing.
+
+    Returns:
+        The objective, which keeps nothing on the client.
+
+    Example:
+        >>> from idiolect.objectives import plain
+        >>> plain().minimises.steps
+        0
+    """
 
     def value(oracle: Oracle, params: Params, received: Params, key: Key) -> Scalar:
         return oracle.value(params, key)
@@ -26,7 +35,4 @@ def plain() -> Objective:
         loss, grads = oracle.gradient(params, key)  # PersA-FL, Alg. 2, l. 7
         return grads, {"loss": loss}
 
-    def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
-        return params
-
-    return Objective(value, gradient, adapt)
+    return stateless(value, gradient, minimises=PersonalSteps())

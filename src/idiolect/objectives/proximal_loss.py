@@ -18,11 +18,24 @@ from typing import Annotated
 import optax
 from annotated_types import Ge
 
-from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
+from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar, stateless
 
 
 def proximal(*, mu: Annotated[float, Ge(0)] = 0.1) -> Objective:
-    """Minimise f_i(w) + mu/2 ||w - received||^2."""
+    """Minimise f_i(w) + mu/2 ||w - received||^2.
+
+    Args:
+        mu: How strongly the model is pulled back to the one that was received.
+
+    Returns:
+        The objective, which keeps nothing on the client.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from idiolect.objectives import proximal
+        >>> proximal(mu=0.1).begin(jnp.zeros(2), 0)
+        ()
+    """
 
     def value(oracle: Oracle, params: Params, received: Params, key: Key) -> Scalar:
         distance = optax.tree.norm(optax.tree.sub(params, received), squared=True)
@@ -32,7 +45,4 @@ def proximal(*, mu: Annotated[float, Ge(0)] = 0.1) -> Objective:
         loss, grads = oracle.gradient(params, key)
         return optax.tree.add_scale(grads, mu, optax.tree.sub(params, received)), {"loss": loss}
 
-    def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
-        return params
-
-    return Objective(value, gradient, adapt)
+    return stateless(value, gradient)

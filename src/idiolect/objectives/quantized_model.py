@@ -11,7 +11,7 @@ K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL: quantized personalization with 
 | Alg. 1, l. 4-5; Alg. 2, l. 6-7: c <- prox(c - eta2 h) | `_train` |
 | Alg. 2, l. 8: w <- w - eta3 lambda_p (w - x) | `gradient`; eta3 is the training's step size |
 | Alg. 2, l. 10-11 and 14-16 | any protocol with a server; `synchronous` is the paper's |
-| Alg. 1, output; Alg. 2, l. 19: Q_c(x) | `compressed` |
+| Alg. 1, output; Alg. 2, l. 19: Q_c(x) | `adapt`: `keep_own` |
 | Sec. 7.1, P -> infinity | `sharpness` not set |
 | Sec. 7.2, fine tuning | `fine_tune_after`, `_tune` |
 | footnote 6: full precision | `bits = 32` |
@@ -33,11 +33,11 @@ import jax.numpy as jnp
 import optax
 from annotated_types import Ge, Gt, Lt
 
-from idiolect.contracts import Info, Key, Oracle, Params, PersonalObjective, Scalar
+from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
 from idiolect.quantization.codebooks import Start, Widths, check_start, deal_widths, first_levels
 from idiolect.quantization.descent import Descent, Optimizer, descent
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
-from idiolect.quantization.personal import Levels, Own, compress, round_weights, rounding
+from idiolect.quantization.personal import Levels, Own, keep_own, round_weights, rounding
 from idiolect.quantization.proximal_maps import draw_levels, draw_weights
 from idiolect.quantization.quantizers import distance, put
 from idiolect.quantization.rates import Rate, is_zero, rate_at
@@ -68,12 +68,34 @@ def quantized(
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     weight_decay: Annotated[float, Ge(0)] = 0.0,
     fine_tune_after: Annotated[int, Ge(0)] | None = None,
-) -> PersonalObjective:
+) -> Objective:
     """Learn weights and, layer by layer, the `bits`-wide levels they are rounded to; `keep` stays full precision.
 
-    `lambda` pulls weights to their levels, `lambda_p` to the shared model; `step_size` and `centers_step_size` are the
-    paper's eta1 and eta2. After `fine_tune_after` local steps weights are rounded for good, and only what is kept in
-    full precision and the levels go on learning.
+    Args:
+        bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
+        levels: The same in numbers of levels, in place of bits.
+        keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
+        centers: Where levels begin: at quantiles, at k-means, or at given values.
+        sharpness: P of the soft quantizer; not set, it is infinite.
+        lambda_: Pulls weights to their levels.
+        lambda_p: Pulls weights to the shared model.
+        step_size: The paper's eta1, of the weights.
+        centers_step_size: The paper's eta2, of the levels; with 0 they do not learn.
+        optimizer: `sgd` or `adam`.
+        momentum: Of `sgd`.
+        weight_decay: Of the weights.
+        fine_tune_after: After so many local steps weights are rounded for good, and only what is kept in full precision
+            and the levels go on learning.
+
+    Returns:
+        The objective; a client keeps its weights, its levels and what the optimizer remembers.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from idiolect.objectives import quantized
+        >>> own = quantized(levels=3, keep=[], centers="quantiles").begin({"weight": jnp.eye(4)}, 0)
+        >>> own.levels["weight"].shape
+        (3,)
     """
     dealt = deal_widths(bits, levels)
     check_start(centers, dealt)
@@ -87,7 +109,7 @@ def quantized(
         own = {name: first_levels(leaves[name], count, centers) for name in layers}
         return Own(params, own, rules.descent.start(params), jnp.int32(0))
 
-    def value(oracle: Oracle, own: Own, params: Params, key: Key) -> Scalar:
+    def value(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> Scalar:
         leaves = named_leaves(own.weights)
         strength = rate_at(lambda_, own.steps)
         apart_from_levels = sum(distance(leaves[name], c) for name, c in own.levels.items())
@@ -95,7 +117,7 @@ def quantized(
         at_levels = oracle.value(round_weights(own.weights, own.levels, sharpness), key) if own.levels else 0.0
         return oracle.value(own.weights, key) + at_levels + strength * apart_from_levels + 0.5 * lambda_p * apart
 
-    def gradient(oracle: Oracle, own: Own, params: Params, key: Key) -> tuple[Own, Params, Info]:
+    def gradient(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> tuple[Own, Params, Info]:
         if fine_tune_after is None or not own.levels:
             moved, loss = _train(rules, oracle, own, params, key)
         else:
@@ -108,7 +130,7 @@ def quantized(
         grads = optax.tree.scale(lambda_p, optax.tree.sub(params, moved.weights))  # Alg. 2, l. 8
         return moved, grads, {"loss": loss, **rounding(moved)}
 
-    return PersonalObjective(begin, value, gradient, compress, dealt.clients)
+    return Objective(begin, value, gradient, keep_own, check=dealt.check)
 
 
 def _train(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) -> tuple[Own, Scalar]:

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 import optax
 from annotated_types import Ge, Lt
 
-from idiolect.contracts import Info, Key, Oracle, Params, PersonalObjective, Scalar
+from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
 from idiolect.quantization.codebooks import Widths, deal_widths
 from idiolect.quantization.descent import Optimizer, descent
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
-from idiolect.quantization.personal import Own, compress, round_weights, rounding
+from idiolect.quantization.personal import Own, keep_own, round_weights, rounding
 from idiolect.quantization.quantizers import put
 from idiolect.quantization.rates import Changing, Rate, rate_at
 
@@ -45,8 +45,31 @@ def binary_relax(
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     weight_decay: Annotated[float, Ge(0)] = 0.0,
     fine_tune_after: Annotated[int, Ge(0)] | None = None,
-) -> PersonalObjective:
-    """Train at a mixture of weights and rounded weights that tends to the latter; after `fine_tune_after`, at those."""
+) -> Objective:
+    """Train at a mixture of weights and rounded weights that tends to the latter; after `fine_tune_after`, at those.
+
+    Args:
+        bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
+        levels: The same in numbers of levels, in place of bits.
+        keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
+        lambda_: How much rounded weights count in the mixture.
+        lambda_p: Pulls weights to the shared model.
+        step_size: gamma, of the weights.
+        optimizer: `sgd` or `adam`.
+        momentum: Of `sgd`.
+        weight_decay: Of the weights.
+        fine_tune_after: After so many local steps only rounded weights count (phase II).
+
+    Returns:
+        The objective; a client keeps its weights, its levels and what the optimizer remembers.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from idiolect.objectives import binary_relax
+        >>> own = binary_relax(bits=1, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0)
+        >>> own.levels["weight"].tolist()
+        [-1.0, 1.0]
+    """
     dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
 
     def begin(params: Params, client: int) -> Own:
@@ -62,18 +85,18 @@ def binary_relax(
             mixture = jnp.where(own.steps < fine_tune_after, mixture, 1.0)
         return _relax(own, mixture)
 
-    def value(oracle: Oracle, own: Own, params: Params, key: Key) -> Scalar:
+    def value(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> Scalar:
         apart = optax.tree.norm(optax.tree.sub(own.weights, params), squared=True)
         return oracle.value(used(own), key) + 0.5 * lambda_p * apart
 
-    def gradient(oracle: Oracle, own: Own, params: Params, key: Key) -> tuple[Own, Params, Info]:
+    def gradient(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> tuple[Own, Params, Info]:
         loss, grads = oracle.gradient(used(own), key)
         y, memory = steps.step(own.weights, grads, params, own.memory, rate_at(step_size, own.steps))
         leaves = named_leaves(y)
         moved = Own(y, {name: fit_scale(leaves[name], c) for name, c in own.levels.items()}, memory, own.steps + 1)
         return moved, optax.tree.scale(lambda_p, optax.tree.sub(params, y)), {"loss": loss, **rounding(moved)}
 
-    return PersonalObjective(begin, value, gradient, compress, dealt.clients)
+    return Objective(begin, value, gradient, keep_own, check=dealt.check)
 
 
 def fit_scale(weights: jax.Array, levels: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from annotated_types import Ge, Lt
 
-from idiolect.contracts import Compressed, Info, Key, Oracle, Params, PersonalObjective, Scalar
+from idiolect.contracts import Compressed, Info, Key, Objective, Oracle, Params, Scalar
 from idiolect.quantization.codebooks import Widths, deal_widths, first_levels
 from idiolect.quantization.descent import Optimizer, descent
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers
@@ -32,8 +32,30 @@ def post_training(
     optimizer: Optimizer = "sgd",
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     weight_decay: Annotated[float, Ge(0)] = 0.0,
-) -> PersonalObjective:
-    """Train a client's own weights without a thought of levels, and round them when they are used."""
+) -> Objective:
+    """Train a client's own weights without a thought of levels, and round them when they are used.
+
+    Args:
+        bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
+        levels: The same in numbers of levels, in place of bits.
+        keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
+        centers: Whether levels are fitted by quantiles or by Lloyd's algorithm.
+        lambda_p: Pulls weights to the shared model.
+        step_size: Of the weights.
+        optimizer: `sgd` or `adam`.
+        momentum: Of `sgd`.
+        weight_decay: Of the weights.
+
+    Returns:
+        The objective; a client keeps its weights and what the optimizer remembers.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from idiolect.objectives import post_training
+        >>> own = post_training(bits=2, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0)
+        >>> own.levels["weight"].shape
+        (4,)
+    """
     dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
 
     def begin(params: Params, client: int) -> Own:
@@ -41,20 +63,20 @@ def post_training(
         empty = {name: jnp.zeros(count) for name in (quantized_layers(params, keep) if count else [])}
         return Own(params, empty, steps.start(params), jnp.int32(0))
 
-    def value(oracle: Oracle, own: Own, params: Params, key: Key) -> Scalar:
+    def value(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> Scalar:
         apart = optax.tree.norm(optax.tree.sub(own.weights, params), squared=True)
         return oracle.value(own.weights, key) + 0.5 * lambda_p * apart
 
-    def gradient(oracle: Oracle, own: Own, params: Params, key: Key) -> tuple[Own, Params, Info]:
+    def gradient(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> tuple[Own, Params, Info]:
         loss, grads = oracle.gradient(own.weights, key)
         x, memory = steps.step(own.weights, grads, params, own.memory, rate_at(step_size, own.steps))
         moved = Own(x, own.levels, memory, own.steps + 1)
         return moved, optax.tree.scale(lambda_p, optax.tree.sub(params, x)), {"loss": loss}
 
-    def compressed(own: Own) -> Compressed:
+    def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Compressed:
         leaves = named_leaves(own.weights)
         return compress(
             own._replace(levels={n: first_levels(leaves[n], len(c), centers) for n, c in own.levels.items()})
         )
 
-    return PersonalObjective(begin, value, gradient, compressed, dealt.clients)
+    return Objective(begin, value, gradient, adapt, check=dealt.check)

@@ -1,4 +1,4 @@
-"""Where a client's private loss f_i comes from.
+"""Problems, where a client's private loss f_i comes from.
 
 `problem` makes one from a loss and arrays. `data` has data sets and how they are dealt, `models` networks, `synthetic`
 families whose constants are known, `worlds` policies and environments, `ranking` searches and clicks.

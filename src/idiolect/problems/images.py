@@ -1,20 +1,25 @@
 """Image classification: a data set, dealt to clients, with a model and the cross-entropy loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from annotated_types import Ge, Lt
 
 from idiolect.contracts import Batch, Key, Metric, Params, Problem, Scalar, Shard
 from idiolect.errors import UserMistake
+from idiolect.options import OneOf
 from idiolect.problems.data.client_splits import Shares, split_clients
-from idiolect.problems.data.datasets import Images
-from idiolect.problems.data.partitions import Deal
-from idiolect.problems.models.networks import Model, nothing_to_calibrate
+from idiolect.problems.data.datasets import Images, load_images
+from idiolect.problems.data.partitions import Deal, by_classes
+from idiolect.problems.models.networks import Model, mlp, nothing_to_calibrate
 from idiolect.problems.supervised import supervised_problem
 
+MakeModel: TypeAlias = Callable[[Sequence[int], int], Model]  # (shape of an image, number of classes)
 _CALIBRATION = 128  # rows that a model is calibrated on, at most
 
 
@@ -32,7 +37,27 @@ def classification(
 ) -> Problem:
     """Deal the images to `clients`, of which a share `unseen` is held out, and train `model` on them.
 
-    `samples` keeps only that many images, drawn at random, before they are dealt.
+    Args:
+        name: What the problem is called.
+        images: Pixels and labels.
+        model: Gives logits from parameters and images.
+        deal: Who gets which image, such as `idiolect.problems.data.by_classes()`.
+        clients: How many there are.
+        samples: Keeps only that many images, drawn at random, before they are dealt.
+        unseen: The share of clients that take no part in training.
+        shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
+        seed: Of what is kept, who gets what and who is unseen.
+
+    Returns:
+        The problem, with the cross-entropy loss; runs report the accuracy.
+
+    Example:
+        >>> from idiolect.problems import classification
+        >>> from idiolect.problems.data import iid, load_images
+        >>> from idiolect.problems.models import linear
+        >>> made = classification("mine", load_images("digits"), linear((8, 8, 1), 10), iid(), clients=5, samples=200)
+        >>> made.clients.total
+        5
     """
     rng = np.random.default_rng(seed)
     if samples is not None:
@@ -53,6 +78,39 @@ def classification(
     split = split_clients(data, shares=shares, unseen=unseen, rng=rng)
     metric = Metric("accuracy", accuracy, higher_is_better=True)
     return supervised_problem(name, model.init, loss, metric, split, calibrate=_calibration(model))
+
+
+def image_problem(dataset: str) -> Callable[..., Problem]:
+    """A factory of problems on one of the data sets."""
+
+    def factory(
+        *,
+        clients: Annotated[int, Ge(1)] = 30,
+        samples: Annotated[int, Ge(1)] | None = None,
+        unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
+        shares: Shares = Shares(),
+        partition: Annotated[Callable[[], Deal], OneOf("partitions")] = by_classes,
+        model: Annotated[MakeModel, OneOf("models")] = mlp,
+        seed: int = 0,
+        data_dir: Path | None = None,
+    ) -> Problem:
+        data = load_images(dataset, data_dir)
+        made = model(data.pixels.shape[1:], int(data.labels.max()) + 1)
+        return classification(
+            dataset,
+            data,
+            made,
+            partition(),
+            clients=clients,
+            samples=samples,
+            unseen=unseen,
+            shares=shares,
+            seed=seed,
+        )
+
+    factory.__name__ = factory.__qualname__ = dataset
+    factory.__doc__ = f"Images of {dataset}, dealt to clients by a partition, for a model."
+    return factory
 
 
 def _calibration(model: Model) -> Callable[[Params, Shard], Params]:

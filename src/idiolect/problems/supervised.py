@@ -27,8 +27,28 @@ def problem(
 ) -> Problem:
     """Make a problem from plain functions and one pytree of arrays per client.
 
-    `init(key)` gives parameters; `loss(params, batch)` is a mean over the batch, or `loss(params, batch, key)` if it is
-    random (dropout). `score`, also a mean, is what runs report: by default the loss, lower being better.
+    Args:
+        init: `init(key)` gives the parameters that training starts with, any pytree of arrays.
+        loss: `loss(params, batch)`, a mean over the batch, or `loss(params, batch, key)` if it is random (dropout).
+        data: For each client a pytree of arrays whose first axis runs over its samples.
+        score: `score(params, batch)`, also a mean, is what runs report; by default the loss.
+        score_name: What it is called.
+        higher_is_better: Whether more of it is better; the loss is better lower.
+        unseen: The share of clients that take no part in training.
+        shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
+        name: What the problem is called.
+        seed: Of the order of rows, and of who is unseen.
+
+    Returns:
+        The problem, for `learn`, or for an `Experiment`.
+
+    Example:
+        >>> import idiolect, jax.numpy as jnp, numpy as np
+        >>> data = [{"x": np.ones((10, 2)), "y": np.full(10, float(client))} for client in range(4)]
+        >>> def loss(params, batch):
+        ...     return ((batch["x"] @ params - batch["y"]) ** 2).mean()
+        >>> idiolect.problem(lambda key: jnp.zeros(2), loss, data).clients.total
+        4
     """
     keyed, still = with_key(loss), jax.random.key(0)
     if score is None:

@@ -1,4 +1,4 @@
-"""How finished work is combined. Nothing here knows of a loss, of data or of a derivative."""
+"""Protocols, how finished work is combined. Nothing here knows of a loss, of data or of a derivative."""
 
 from idiolect.protocols.alone import local
 from idiolect.protocols.asynchronous_server import asynchronous

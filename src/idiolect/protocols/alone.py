@@ -28,7 +28,16 @@ from idiolect.contracts import (
 
 
 def local() -> Protocol:
-    """Train a model per client, from one common start, without any exchange."""
+    """Train a model per client, from one common start, without any exchange.
+
+    Returns:
+        The protocol.
+
+    Example:
+        >>> from idiolect.protocols import local
+        >>> local().shares
+        False
+    """
 
     def absorb(state: Params, upload: Upload, staleness: Scalar) -> Params:
         return state
@@ -40,7 +49,7 @@ def local() -> Protocol:
         close=lambda state: state,
         read=lambda state: state,
     )
-    return Protocol(server, _keep_own_model, Schedule(rounds=False))
+    return Protocol(server, _keep_own_model, Schedule(rounds=False), shares=False)
 
 
 class Alone(NamedTuple):

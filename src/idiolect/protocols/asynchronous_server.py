@@ -32,7 +32,22 @@ def asynchronous(
     staleness_a: Annotated[float, Ge(0)] = 0.5,
     staleness_b: Annotated[float, Ge(0)] = 4.0,
 ) -> Protocol:
-    """Move by `beta` times each update as it arrives, weighted by its staleness."""
+    """Move by `beta` times each update as it arrives, weighted by its staleness.
+
+    Args:
+        beta: The server's step.
+        staleness: How old updates are weighted: `constant`, `hinge` or `polynomial`.
+        staleness_a: How fast weights fall with staleness.
+        staleness_b: Up to which staleness `hinge` lets an update count in full.
+
+    Returns:
+        The protocol.
+
+    Example:
+        >>> from idiolect.protocols import asynchronous
+        >>> asynchronous(staleness="polynomial").schedule.rounds
+        False
+    """
     weigh = staleness_weight(staleness, staleness_a, staleness_b)
 
     def absorb(state: Params, upload: Upload, staleness: Scalar) -> Params:

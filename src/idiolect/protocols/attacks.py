@@ -22,9 +22,16 @@ Kind: TypeAlias = Literal["sign_flip", "nan", "scale", "noise"]
 class Attack(NamedTuple):
     """Who falsifies its updates, and how.
 
-    `clients` is a share, spread evenly over their numbers (of 0.2, every fifth), or a list. `sign_flip` sends -`scale`
-    times the honest update, `scale` `scale` times the update, `noise` adds Gaussian noise `scale` times as long as the
-    update, `nan` sends nothing but NaN.
+    Args:
+        clients: A share, spread evenly over their numbers (of 0.2, every fifth), or a list.
+        kind: `sign_flip` sends -scale times the honest update, `scale` scale times the update, `noise` adds Gaussian
+            noise scale times as long as the update, `nan` sends nothing but NaN.
+        scale: How much.
+
+    Example:
+        >>> from idiolect import Attack
+        >>> Attack(0.2, "noise", scale=2.0).kind
+        'noise'
     """
 
     clients: float | list[int]

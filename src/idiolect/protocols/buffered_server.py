@@ -48,8 +48,23 @@ def buffered(
 ) -> Protocol:
     """Step by `beta` times the average of every `size` updates, each weighted by its staleness.
 
-    `combine` by coordinate medians or means without the share `trim` at each end, and `clip_norm`, which bounds the
-    length of every update, guard against clients that lie.
+    Args:
+        size: K, the updates of a step.
+        beta: The server's step.
+        staleness: How old updates are weighted: `constant`, `hinge` or `polynomial`.
+        staleness_a: How fast weights fall with staleness.
+        staleness_b: Up to which staleness `hinge` lets an update count in full.
+        combine: By means or, to guard against clients that lie, by coordinate medians or trimmed means.
+        trim: The share that a trimmed mean leaves out at each end.
+        clip_norm: Bounds the length of every update, which guards against clients that lie as well.
+
+    Returns:
+        The protocol.
+
+    Example:
+        >>> from idiolect.protocols import buffered
+        >>> buffered(size=5).schedule.updates_per_step
+        5
     """
     weigh = staleness_weight(staleness, staleness_a, staleness_b)
     schedule = Schedule(rounds=False, updates_per_step=size)

@@ -71,7 +71,21 @@ def scaffold(
     participation: Annotated[float, Gt(0), Le(1)] = 1.0,
     beta: Annotated[float, Gt(0)] = 1.0,
 ) -> Protocol:
-    """Average differences of models (server step `beta`) and of control variates over rounds."""
+    """Average differences of models (server step `beta`) and of control variates over rounds.
+
+    Args:
+        option: How a client renews its control variate: I, by a gradient at the model received; II, by how far it went.
+        participation: The fraction of the clients that works in a round.
+        beta: The server's step.
+
+    Returns:
+        The protocol.
+
+    Example:
+        >>> from idiolect.protocols import scaffold
+        >>> scaffold(participation=0.5).schedule.cohort(10)
+        5
+    """
 
     def init(params: Params, clients: int) -> ControlledRound:
         zeros = optax.tree.zeros_like(params)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import optax
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
-from idiolect.protocols.precision import widest
+from idiolect.trees import widest
 
 
 class Node(NamedTuple):
@@ -34,7 +34,16 @@ class Node(NamedTuple):
 
 
 def gossip() -> Peer:
-    """Average with the neighbours, by Metropolis weights, then step."""
+    """Average with the neighbours, by Metropolis weights, then step.
+
+    Returns:
+        The protocol, which needs no server.
+
+    Example:
+        >>> from idiolect.protocols import gossip
+        >>> gossip().carries
+        'copies'
+    """
 
     def emit(node: Node, descent: Params, round: Scalar) -> tuple[Node, Message]:
         return node._replace(descent=widest(descent)), Message((node.x, node.degree), round)

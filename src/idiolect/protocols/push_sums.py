@@ -22,8 +22,8 @@ from typing import NamedTuple
 import optax
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
-from idiolect.protocols.precision import widest
 from idiolect.protocols.running_sums import ratio_of
+from idiolect.trees import widest
 
 
 class Node(NamedTuple):
@@ -34,7 +34,16 @@ class Node(NamedTuple):
 
 
 def push_sum() -> Peer:
-    """Send equal shares of the mass; a share that is lost is gone for good."""
+    """Send equal shares of the mass; a share that is lost is gone for good.
+
+    Returns:
+        The protocol, which needs no server.
+
+    Example:
+        >>> from idiolect.protocols import push_sum
+        >>> push_sum().carries
+        'shares'
+    """
 
     def emit(node: Node, descent: Params, round: Scalar) -> tuple[Node, Message]:
         x = optax.tree.sub(node.mass.x, descent)  # l. 3-4

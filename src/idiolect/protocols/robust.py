@@ -26,27 +26,27 @@ import jax.numpy as jnp
 import optax
 
 from idiolect.contracts import Params, PyTree, Scalar
-from idiolect.engines.screening import length
+from idiolect.trees import norm as length_of
 
 Combine = Literal["mean", "median", "trimmed_mean"]
 
 
 class Held(NamedTuple):
-    """The model, and the updates that wait for the next step, one by one: as many rows as there is room for."""
+    """The model, and the updates that wait for the next step, one by one: as many rows as fit."""
 
     params: Params
     rows: PyTree
     filled: Scalar
 
 
-def hold(params: Params, room: int) -> Held:
+def hold(params: Params, capacity: int) -> Held:
     """Nothing has arrived yet."""
-    rows = jax.tree.map(lambda leaf: jnp.zeros((room, *leaf.shape), leaf.dtype), params)
+    rows = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), params)
     return Held(params, rows, jnp.int32(0))
 
 
 def add(held: Held, delta: Params) -> Held:
-    """One more update; there must be room."""
+    """One more update; a row must be free."""
     rows = jax.tree.map(lambda rows, leaf: rows.at[held.filled].set(leaf), held.rows, delta)
     return held._replace(rows=rows, filled=held.filled + 1)
 
@@ -60,22 +60,22 @@ def step(held: Held, beta: float, combine: Callable[[PyTree, Scalar], Params]) -
 def combination(kind: Literal["median", "trimmed_mean"], trim: float) -> Callable[[PyTree, Scalar], Params]:
     """(rows, how many of them count) -> what they come to, coordinate by coordinate; nothing, if none counts."""
 
-    def weights(room: int, filled: Scalar) -> jax.Array:
+    def weights(capacity: int, filled: Scalar) -> jax.Array:
         """How much each place in the order counts."""
-        place = jnp.arange(room)
+        place = jnp.arange(capacity)
         if kind == "median":
             middle = (place >= (filled - 1) // 2) & (place <= filled // 2) & (place < filled)
         else:
             # Counted here, in exact numbers, for every number of updates there can be.
-            cut = jnp.array([math.floor(trim * count + 1e-9) for count in range(room + 1)])[filled]
+            cut = jnp.array([math.floor(trim * count + 1e-9) for count in range(capacity + 1)])[filled]
             middle = (place >= cut) & (place < filled - cut)
         return middle / jnp.maximum(middle.sum(), 1)
 
     def combined(rows: jax.Array, filled: Scalar) -> jax.Array:
-        room = len(rows)
-        counts = (jnp.arange(room) < filled).reshape(-1, *[1] * (rows.ndim - 1))
+        capacity = len(rows)
+        counts = (jnp.arange(capacity) < filled).reshape(-1, *[1] * (rows.ndim - 1))
         order = jnp.sort(jnp.where(counts, rows, jnp.inf), axis=0)
-        share = weights(room, filled).astype(rows.dtype).reshape(counts.shape)
+        share = weights(capacity, filled).astype(rows.dtype).reshape(counts.shape)
         return (share * jnp.where(share > 0, order, 0)).sum(0)  # what has no weight may be infinite
 
     return lambda rows, filled: jax.tree.map(lambda leaf: combined(leaf, filled), rows)
@@ -85,6 +85,6 @@ def clip(delta: Params, norm: float | None) -> Params:
     """The update, shortened to `norm` if it is longer."""
     if norm is None:
         return delta
-    long = length(delta)
+    long = length_of(delta)
     share = jnp.where(long > norm, norm / long, 1)
     return jax.tree.map(lambda leaf: share.astype(leaf.dtype) * leaf, delta)

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import optax
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
-from idiolect.protocols.precision import widest
+from idiolect.trees import widest
 
 
 class Node(NamedTuple):
@@ -47,7 +47,16 @@ class Heard(NamedTuple):
 
 
 def running_sum() -> Peer:
-    """Send the sum of all shares so far; lost messages are made good by the next that arrives."""
+    """Send the sum of all shares so far; lost messages are made good by the next that arrives.
+
+    Returns:
+        The protocol, which needs no server.
+
+    Example:
+        >>> from idiolect.protocols import running_sum
+        >>> running_sum().carries
+        'sums'
+    """
 
     def init(params: Params, degree: Scalar) -> Node:
         mass = Mass(widest(params), widest(1.0))

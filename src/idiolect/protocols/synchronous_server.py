@@ -49,8 +49,21 @@ def synchronous(
 ) -> Protocol:
     """Average the work of a fraction `participation` of the clients a round; move by `beta` towards the average.
 
-    `combine` by coordinate medians or means without the share `trim` at each end, and `clip_norm`, which bounds the
-    length of every update, guard against clients that lie.
+    Args:
+        participation: The fraction of the clients that works in a round.
+        beta: The server's step.
+        weighting: Whether clients count alike, or by their samples.
+        combine: By means or, to guard against clients that lie, by coordinate medians or trimmed means.
+        trim: The share that a trimmed mean leaves out at each end.
+        clip_norm: Bounds the length of every update, which guards against clients that lie as well.
+
+    Returns:
+        The protocol.
+
+    Example:
+        >>> from idiolect.protocols import synchronous
+        >>> synchronous(participation=0.2).schedule.cohort(30)
+        6
     """
     schedule = Schedule(rounds=True, participation=participation)
     if combine != "mean":

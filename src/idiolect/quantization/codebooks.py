@@ -1,4 +1,4 @@
-"""Where a layer's levels come from: how many a client can afford, and where they begin.
+"""Codebooks: how many levels a client can afford for a layer, and where they begin.
 
 A client's width is said in bits, or in levels. 32 bits mean full precision: no levels at all.
 """
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from idiolect.contracts import Known
 from idiolect.errors import UserMistake
 from idiolect.quantization.quantizers import nearest
 
@@ -26,6 +27,12 @@ class Dealt(NamedTuple):
 
     levels: Callable[[int], int]
     clients: int | None
+
+    def check(self, known: Known) -> tuple[str, ...]:
+        """Refuse a problem with another number of clients."""
+        if self.clients not in (None, known.clients):
+            raise UserMistake(f"objective.bits is for {self.clients} clients, but the problem has {known.clients}")
+        return ()
 
 
 def deal_widths(bits: Widths, levels: Widths | None = None) -> Dealt:

@@ -1,11 +1,11 @@
-"""What a client with levels of its own keeps between its turns, and what it makes of it."""
+"""The state of a client with levels of its own, and the model that it makes from it."""
 
 from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from idiolect.contracts import Compressed, Info, Params, PyTree, Scalar
+from idiolect.contracts import Compressed, Info, Key, Oracle, Params, PyTree, Scalar
 from idiolect.quantization.layers import named_leaves, replace_leaves
 from idiolect.quantization.quantizers import distance, hard, soft
 
@@ -34,6 +34,11 @@ def round_weights(weights: Params, levels: Levels, sharpness: float | None = Non
 def compress(own: Own) -> Compressed:
     """The client's model as it would be shipped."""
     return Compressed(round_weights(own.weights, own.levels), own.weights, own.levels)
+
+
+def keep_own(oracle: Oracle, own: Own, params: Params, key: Key) -> Compressed:
+    """A client that has a model of its own uses it, whatever it has received."""
+    return compress(own)
 
 
 def rounding(own: Own) -> Info:

@@ -1,4 +1,4 @@
-"""Numbers that change as training goes on: step sizes, and the strength of the pull towards levels."""
+"""Schedules of step sizes, and of the strength of the pull towards levels."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple, TypeAlias

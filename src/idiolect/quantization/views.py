@@ -1,4 +1,4 @@
-"""A compressed model, looked at: how its weights lie around their levels."""
+"""Views of a compressed model: how its weights lie around their levels."""
 
 from typing import NamedTuple
 

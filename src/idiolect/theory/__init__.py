@@ -1,4 +1,4 @@
-"""What the papers prove, as functions: which step sizes they admit, what becomes of constants, how fast costs fall.
+"""Theorems of the papers as functions: which step sizes they admit, what becomes of constants, how fast costs fall.
 
 `pars_push` has the constants and step sizes of costs after u personal steps, `persa_fl` those of asynchronous
 personalized learning with its rates, `qupel` the steps that make a quantized objective fall.
@@ -18,19 +18,14 @@ from idiolect.theory.pars_push import (
     nonconvex_step_size,
     nonconvex_variance,
 )
-from idiolect.theory.persa_fl import (
+from idiolect.theory.persa_fl import PersonalCost, check_lambda, maml_bias, maml_cost, moreau_cost, plain_cost
+from idiolect.theory.persa_fl_bounds import (
     Bound,
-    PersonalCost,
     Run,
-    check_lambda,
     fedasync_bound,
     least_steps,
-    maml_bias,
     maml_bound,
-    maml_cost,
     moreau_bound,
-    moreau_cost,
-    plain_cost,
     server_step_size,
 )
 from idiolect.theory.qupel import Staircase, levels_step_size, shared_step_size, staircase, weights_step_size

@@ -1,4 +1,4 @@
-"""What the theorems ask of numbers that users give, as sentences."""
+"""Checks that refuse numbers for which the theorems do not hold, in sentences."""
 
 from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
@@ -9,6 +9,17 @@ def check_personal_step(step_size: float, smoothness: float | None) -> None:
 
     At 1 / L a step forgets where it started in the steepest direction, so the MAML cost need not be strongly convex.
     The L of f_i, where that of the samples is not known, refuses less.
+
+    Args:
+        step_size: alpha.
+        smoothness: L; None, where it is not known, refuses nothing.
+
+    Returns:
+        Nothing; a step that is too long is a `UserMistake`.
+
+    Example:
+        >>> from idiolect.theory import check_personal_step
+        >>> check_personal_step(0.1, smoothness=2.0)
     """
     if smoothness is not None and step_size * smoothness >= 1:
         raise UserMistake(

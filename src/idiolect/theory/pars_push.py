@@ -34,6 +34,20 @@ def admissible_step_size(constants: Constants, steps: int, eps1: float = 0.5, ep
 
     With it mu-hat >= eps1 eps2 mu and L-hat <= (1 + eps1 - eps1 eps2) L: a small eps1 admits long steps, a small eps2
     rough Hessians, and either costs convexity.
+
+    Args:
+        constants: Of the loss on every sample.
+        steps: u.
+        eps1: Between 0 and 1; how much convexity the steps may cost.
+        eps2: Between 0 and 1; how much rough Hessians may cost.
+
+    Returns:
+        The bound on alpha.
+
+    Example:
+        >>> from idiolect.theory import Constants, admissible_step_size
+        >>> round(admissible_step_size(Constants(0.5, 2.0), steps=1), 4)
+        0.1464
     """
     for name, eps in (("eps1", eps1), ("eps2", eps2)):
         if not 0 < eps < 1:
@@ -48,47 +62,144 @@ def admissible_step_size(constants: Constants, steps: int, eps1: float = 0.5, ep
 
 
 def meta_convexity(constants: Constants, steps: int, step_size: float) -> float:
-    """mu-hat(u), the strong convexity of the MAML cost (PARS-Push, Lemma 1); where it is negative it says nothing."""
+    """mu-hat(u), the strong convexity of the MAML cost (PARS-Push, Lemma 1); where it is negative it says nothing.
+
+    Args:
+        constants: Of the loss on every sample.
+        steps: u.
+        step_size: alpha.
+
+    Returns:
+        mu-hat(u).
+
+    Example:
+        >>> from idiolect.theory import Constants, meta_convexity
+        >>> meta_convexity(Constants(0.5, 2.0), steps=1, step_size=0.25)
+        0.125
+    """
     _check_convex(constants, steps, step_size)
     kept = (1 - step_size * constants.smoothness) ** (2 * steps)
     return constants.convexity * kept - _bending(constants, steps, step_size)
 
 
 def meta_smoothness(constants: Constants, steps: int, step_size: float) -> float:
-    """L-hat(u), the smoothness of the MAML cost of convex losses (PARS-Push, Lemma 1)."""
+    """L-hat(u), the smoothness of the MAML cost of convex losses (PARS-Push, Lemma 1).
+
+    Args:
+        constants: Of the loss on every sample.
+        steps: u.
+        step_size: alpha.
+
+    Returns:
+        L-hat(u).
+
+    Example:
+        >>> from idiolect.theory import Constants, meta_smoothness
+        >>> meta_smoothness(Constants(1.0, 2.0), steps=1, step_size=0.25)
+        1.125
+    """
     _check_convex(constants, steps, step_size)
     kept = (1 - step_size * constants.convexity) ** (2 * steps)
     return constants.smoothness * kept + _bending(constants, steps, step_size)
 
 
 def meta_variance(constants: Constants, steps: int, step_size: float) -> float:
-    """sigma-hat(u)^2, which bounds the variance of the MAML gradient of convex losses (PARS-Push, Lemma 2)."""
+    """sigma-hat(u)^2, which bounds the variance of the MAML gradient of convex losses (PARS-Push, Lemma 2).
+
+    Args:
+        constants: Of the loss on every sample; its gradient must be bounded.
+        steps: u.
+        step_size: alpha.
+
+    Returns:
+        sigma-hat(u)^2.
+
+    Example:
+        >>> from idiolect.theory import Constants, meta_variance
+        >>> meta_variance(Constants(1.0, 2.0, gradient_bound=1.0), steps=1, step_size=0.25)
+        2.25
+    """
     _check_convex(constants, steps, step_size)
     return 4 * (1 - step_size * constants.convexity) ** (2 * steps) * constants.gradient_bound**2
 
 
 def nonconvex_smoothness(constants: Constants, steps: int, step_size: float) -> float:
-    """L-hat(u), the smoothness of the MAML cost of any losses, for any step size (PARS-Push, Lemma 3)."""
+    """L-hat(u), the smoothness of the MAML cost of any losses, for any step size (PARS-Push, Lemma 3).
+
+    Args:
+        constants: Of the loss on every sample.
+        steps: u.
+        step_size: alpha.
+
+    Returns:
+        L-hat(u).
+
+    Example:
+        >>> from idiolect.theory import Constants, nonconvex_smoothness
+        >>> nonconvex_smoothness(Constants(0.0, 2.0), steps=1, step_size=0.25)
+        4.5
+    """
     _check(constants, steps, step_size)
     bend = step_size * steps * _roughness(constants) if step_size * steps else 0.0
     return (constants.smoothness + bend) * (1 + step_size * constants.smoothness) ** (2 * steps)
 
 
 def nonconvex_variance(constants: Constants, steps: int, step_size: float) -> float:
-    """sigma-hat(u)^2, which bounds the variance of the MAML gradient of any losses (PARS-Push, Lemma 3)."""
+    """sigma-hat(u)^2, which bounds the variance of the MAML gradient of any losses (PARS-Push, Lemma 3).
+
+    Args:
+        constants: Of the loss on every sample; its gradient must be bounded.
+        steps: u.
+        step_size: alpha.
+
+    Returns:
+        sigma-hat(u)^2.
+
+    Example:
+        >>> from idiolect.theory import Constants, nonconvex_variance
+        >>> nonconvex_variance(Constants(0.0, 2.0, gradient_bound=1.0), steps=1, step_size=0.25)
+        9.0
+    """
     _check(constants, steps, step_size)
     return 4 * (1 + step_size * constants.smoothness) ** (2 * steps) * constants.gradient_bound**2
 
 
 def convex_step_size(meta_convexity: float, round: int) -> float:
-    """The step size theta(t) = 1 / (mu-hat t) of round t, and 0 in round 0 (PARS-Push, Proposition 1)."""
+    """The step size theta(t) = 1 / (mu-hat t) of round t, and 0 in round 0 (PARS-Push, Proposition 1).
+
+    Args:
+        meta_convexity: mu-hat.
+        round: t.
+
+    Returns:
+        theta(t).
+
+    Example:
+        >>> from idiolect.theory import convex_step_size
+        >>> convex_step_size(0.5, round=4)
+        0.5
+    """
     positive("meta_convexity", meta_convexity)
     at_least("round", round, 0)
     return 1 / (meta_convexity * round) if round else 0.0
 
 
 def nonconvex_step_size(meta_smoothness: float, agents: int, rounds: int) -> float:
-    """The same theta = sqrt(n) / (L-hat sqrt(T)) in every round (PARS-Push, Theorem 1)."""
+    """The same theta = sqrt(n) / (L-hat sqrt(T)) in every round (PARS-Push, Theorem 1).
+
+    Args:
+        meta_smoothness: L-hat.
+        agents: n.
+        rounds: T, at least n.
+
+    Returns:
+        theta.
+
+    Example:
+        >>> from idiolect.theory import nonconvex_step_size
+        >>> nonconvex_step_size(2.0, agents=4, rounds=16)
+        0.25
+    """
     positive("meta_smoothness", meta_smoothness)
     at_least("agents", agents, 1)
     if rounds < agents:  # so that theta <= 1 / L-hat
@@ -97,14 +208,41 @@ def nonconvex_step_size(meta_smoothness: float, agents: int, rounds: int) -> flo
 
 
 def effective_delay(gamma_w: int, gamma_d: int) -> int:
-    """Gamma_e, the most rounds from sending to use: the delay, then sleep (PARS-Push, under Assumption 1)."""
+    """Gamma_e, the most rounds from sending to use: the delay, then sleep (PARS-Push, under Assumption 1).
+
+    Args:
+        gamma_w: Within so many rounds every agent wakes.
+        gamma_d: The most rounds that a message is under way.
+
+    Returns:
+        Gamma_e.
+
+    Example:
+        >>> from idiolect.theory import effective_delay
+        >>> effective_delay(gamma_w=2, gamma_d=3)
+        4
+    """
     at_least("gamma_w", gamma_w, 1)
     at_least("gamma_d", gamma_d, 1)
     return gamma_w + gamma_d - 1
 
 
 def contact_period(gamma_w: int, gamma_d: int, gamma_f: int) -> int:
-    """Gamma_s, within which an agent hears from every in-neighbour (PARS-Push, under Assumption 1)."""
+    """Gamma_s, within which an agent hears from every in-neighbour (PARS-Push, under Assumption 1).
+
+    Args:
+        gamma_w: Within so many rounds every agent wakes.
+        gamma_d: The most rounds that a message is under way.
+        gamma_f: The most failures of a link in a row.
+
+    Returns:
+        Gamma_s.
+
+    Example:
+        >>> from idiolect.theory import contact_period
+        >>> contact_period(gamma_w=2, gamma_d=3, gamma_f=1)
+        8
+    """
     at_least("gamma_f", gamma_f, 0)
     return gamma_w * (gamma_f + 1) + effective_delay(gamma_w, gamma_d)
 

@@ -36,24 +36,9 @@ from typing import Literal, NamedTuple
 
 from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
-from idiolect.theory.checks import at_least, check_constants, positive
+from idiolect.theory.checks import at_least, check_constants
 
-Method = Literal["fedasync", "maml", "moreau"]
 Lemma6 = Literal["repaired", "printed"]
-
-
-class Bound(NamedTuple):
-    """A bound on the mean squared gradient norm, by where it comes from."""
-
-    start: float  # how far above the infimum the first model is: 1 / sqrt(T)
-    noise: float  # batches and the choice of clients: 1 / sqrt(T)
-    staleness: float  # and local steps: (tau^2 + 1) / T
-    personalization: float  # a biased gradient: stays, however long it runs
-
-    @property
-    def total(self) -> float:
-        """The bound itself."""
-        return sum(self)
 
 
 class PersonalCost(NamedTuple):
@@ -66,17 +51,20 @@ class PersonalCost(NamedTuple):
     gradient_bound: float  # G
 
 
-class Run(NamedTuple):
-    """What the theorems ask of a run: Q, tau, T and F(w^0) - f*, where f* is the least value of any f_i."""
-
-    local_steps: int
-    staleness: int
-    steps: int
-    gap: float
-
-
 def check_lambda(lambda_: float, smoothness: float | None) -> None:
-    """Refuse a lambda for which h = f + lambda/2 ||. - w||^2 need not be strongly convex (PersA-FL, Sec. 3)."""
+    """Refuse a lambda for which h = f + lambda/2 ||. - w||^2 need not be strongly convex (PersA-FL, Sec. 3).
+
+    Args:
+        lambda_: Of the Moreau envelope.
+        smoothness: L; None, where it is not known, refuses nothing.
+
+    Returns:
+        Nothing; a lambda that is too small is a `UserMistake`.
+
+    Example:
+        >>> from idiolect.theory import check_lambda
+        >>> check_lambda(20.0, smoothness=2.0)
+    """
     if smoothness is not None and lambda_ <= smoothness:
         raise UserMistake(
             f"objective.lambda is {lambda_:g}, but the Moreau envelope needs lambda > L and this problem has "
@@ -85,14 +73,43 @@ def check_lambda(lambda_: float, smoothness: float | None) -> None:
 
 
 def plain_cost(constants: Constants, variation: Variation, *, batch_size: int) -> PersonalCost:
-    """F itself, with the variance (15) of batches."""
+    """F itself, with the variance (15) of batches.
+
+    Args:
+        constants: L, rho and G.
+        variation: How much samples and clients differ.
+        batch_size: b.
+
+    Returns:
+        The constants of the cost, which has no bias.
+
+    Example:
+        >>> from idiolect.theory import Constants, Variation, plain_cost
+        >>> plain_cost(Constants(0.0, 1.0), Variation(2.0, 0.0, 1.0, 0.0), batch_size=4).noise
+        1.0
+    """
     _check(constants, variation, batch_size)
     noise = variation.gradient_noise / math.sqrt(batch_size)
     return PersonalCost(constants.smoothness, 0.0, noise, variation.gradient_diversity, constants.gradient_bound)
 
 
 def maml_cost(constants: Constants, variation: Variation, *, step_size: float, batch_size: int) -> PersonalCost:
-    """L_b, mu_b, sigma_b, gamma_b and G_b of the MAML cost (4) with alpha = `step_size` (Lemmas 1-4)."""
+    """L_b, mu_b, sigma_b, gamma_b and G_b of the MAML cost (4) with alpha = `step_size` (Lemmas 1-4).
+
+    Args:
+        constants: L, rho and G.
+        variation: How much samples and clients differ.
+        step_size: alpha.
+        batch_size: b.
+
+    Returns:
+        The constants of the cost.
+
+    Example:
+        >>> from idiolect.theory import Constants, Variation, maml_cost
+        >>> maml_cost(Constants(0.0, 1.0), Variation(2.0, 0.0, 1.0, 0.0), step_size=0.5, batch_size=4).smoothness
+        2.25
+    """
     _check(constants, variation, batch_size)
     at_least("step_size", step_size, 0)
     bound = constants.gradient_bound
@@ -112,7 +129,22 @@ def maml_cost(constants: Constants, variation: Variation, *, step_size: float, b
 
 
 def maml_bias(constants: Constants, variation: Variation, *, step_size: float, batch_size: int) -> float:
-    """The sharper of Lemma 2's bias (22) and what a second-order expansion gives, alpha^2 / b (see Deviations)."""
+    """The sharper of Lemma 2's bias (22) and what a second-order expansion gives, alpha^2 / b (see Deviations).
+
+    Args:
+        constants: L, rho and G.
+        variation: How much samples and clients differ.
+        step_size: alpha.
+        batch_size: b.
+
+    Returns:
+        The bound on the bias.
+
+    Example:
+        >>> from idiolect.theory import Constants, Variation, maml_bias
+        >>> maml_bias(Constants(0.0, 1.0), Variation(2.0, 0.0, 1.0, 0.0), step_size=0.5, batch_size=4)  # a quadratic
+        0.0
+    """
     printed = maml_cost(constants, variation, step_size=step_size, batch_size=batch_size).bias
     moved = (step_size * variation.gradient_noise) ** 2 / batch_size  # how far the personal step strays, squared
     return min(printed, (1 + step_size * constants.smoothness) * constants.hessian_lipschitz * moved / 2)
@@ -129,7 +161,22 @@ def moreau_cost(
 ) -> PersonalCost:
     """L_c, mu_c, sigma_c and gamma_c of the Moreau envelope (6) with nu = `accuracy` (Lemmas 5-7).
 
-    `lemma_6`: "printed" leaves out what a batch adds to the bias (see Deviations).
+    Args:
+        constants: L, rho and G.
+        variation: How much samples and clients differ.
+        lambda_: Of the envelope, at least 7 L.
+        accuracy: nu.
+        batch_size: b.
+        lemma_6: "printed" leaves out what a batch adds to the bias (see Deviations).
+
+    Returns:
+        The constants of the cost.
+
+    Example:
+        >>> from idiolect.theory import Constants, Variation, moreau_cost
+        >>> constants, variation = Constants(0.0, 1.0), Variation(2.0, 0.0, 1.0, 0.0)
+        >>> moreau_cost(constants, variation, lambda_=11.0, accuracy=0.0, batch_size=4).smoothness
+        1.1
     """
     _check(constants, variation, batch_size)
     at_least("accuracy", accuracy, 0)
@@ -147,69 +194,6 @@ def moreau_cost(
         diversity=4 * variation.gradient_diversity / math.sqrt(1 - 48 * (smoothness / lambda_) ** 2),  # (28)
         gradient_bound=constants.gradient_bound,  # the gradient of f_i at theta^
     )
-
-
-def server_step_size(cost: PersonalCost, local_steps: int, steps: int) -> float:
-    """Eta = 1 / (Q sqrt(L T)), with the L of the cost (Theorems 1-3)."""
-    positive("smoothness", cost.smoothness)
-    at_least("local_steps", local_steps, 1)
-    at_least("steps", steps, 1)
-    return 1 / (local_steps * math.sqrt(cost.smoothness * steps))
-
-
-def least_steps(method: Method, cost: PersonalCost, local_steps: int, staleness: int) -> float:
-    """The T from which on the theorem of this method holds."""
-    if method == "maml":
-        return 64 * cost.smoothness
-    factor = 160 if method == "fedasync" else 288
-    return factor * cost.smoothness * (local_steps + 7) * (staleness + 1) ** 3
-
-
-def fedasync_bound(constants: Constants, variation: Variation, run: Run, *, batch_size: int) -> Bound:
-    """Theorem 1: FedAsync on f."""
-    cost = plain_cost(constants, variation, batch_size=batch_size)
-    start, noise = _sublinear("fedasync", cost, run)
-    late = 80 * cost.smoothness * (1 + run.local_steps) * (cost.noise**2 + cost.diversity**2)
-    return Bound(start, noise, late * (run.staleness**2 + 1) / run.steps, 0.0)
-
-
-def maml_bound(constants: Constants, variation: Variation, run: Run, *, step_size: float, batch_size: int) -> Bound:
-    """Theorem 2: PersA-FL-MAML on F^(b)."""
-    cost = maml_cost(constants, variation, step_size=step_size, batch_size=batch_size)
-    start, noise = _sublinear("maml", cost, run)
-    late = 20 * run.local_steps * cost.smoothness * (cost.gradient_bound**2 + cost.noise**2)
-    biased = 4 * run.local_steps * cost.bias**2
-    return Bound(start, noise, late * (run.staleness**2 + 1) / run.steps, biased)
-
-
-def moreau_bound(
-    constants: Constants,
-    variation: Variation,
-    run: Run,
-    *,
-    lambda_: float,
-    accuracy: float,
-    batch_size: int,
-    lemma_6: Lemma6 = "repaired",
-) -> Bound:
-    """Theorem 3: PersA-FL-ME on F^(c), with nu = `accuracy`; with `lemma_6="printed"` its last term has nu only."""
-    cost = moreau_cost(constants, variation, lambda_=lambda_, accuracy=accuracy, batch_size=batch_size, lemma_6=lemma_6)
-    start, noise = _sublinear("moreau", cost, run)
-    late = 144 * cost.smoothness * (1 + run.local_steps) * (cost.noise**2 + cost.diversity**2)
-    biased = 4 * run.local_steps * cost.bias**2
-    return Bound(start, noise, late * (run.staleness**2 + 1) / run.steps, biased)
-
-
-def _sublinear(method: Method, cost: PersonalCost, run: Run) -> tuple[float, float]:
-    """The two terms in 1 / sqrt(T), which the three theorems have alike."""
-    at_least("local_steps", run.local_steps, 1)
-    at_least("staleness", run.staleness, 0)
-    at_least("gap", run.gap, 0)
-    least = least_steps(method, cost, run.local_steps, run.staleness)
-    if not run.steps >= least:
-        raise UserMistake(f"steps is {run.steps}, but the theorem needs at least {math.ceil(least)}")
-    root = math.sqrt(cost.smoothness / run.steps)
-    return 4 * root * run.gap, 8 * root * (cost.noise**2 + cost.diversity**2)
 
 
 def _times(factor: float, bound: float) -> float:

@@ -34,7 +34,20 @@ class Staircase(NamedTuple):
 def staircase(sharpness: float, widest_gap: float, span: float, levels: int, weights: int) -> Staircase:
     """The constants of QuPeL's soft quantizer with P = `sharpness`, wherever levels are no further apart than told.
 
-    `span` is from the lowest to the highest level, `widest_gap` between two neighbours.
+    Args:
+        sharpness: P.
+        widest_gap: Between two neighbouring levels.
+        span: From the lowest to the highest level.
+        levels: How many there are.
+        weights: How many are rounded to them.
+
+    Returns:
+        The constants.
+
+    Example:
+        >>> from idiolect.theory import staircase
+        >>> staircase(sharpness=4.0, widest_gap=1.0, span=2.0, levels=3, weights=10).l1
+        2.0
     """
     positive("sharpness", sharpness)
     at_least("levels", levels, 2)
@@ -47,18 +60,60 @@ def staircase(sharpness: float, widest_gap: float, span: float, levels: int, wei
 
 
 def weights_step_size(constants: Constants, stairs: Staircase, lambda_p: float = 0.0) -> float:
-    """eta1 = 1 / (2 (2 lambda_p + L + G L_Q1 + G_Q1 L l_Q1)): QuPeL, Theorem 1 (`lambda_p = 0`) and Theorem 2."""
+    """eta1 = 1 / (2 (2 lambda_p + L + G L_Q1 + G_Q1 L l_Q1)): QuPeL, Theorem 1 (`lambda_p = 0`) and Theorem 2.
+
+    Args:
+        constants: Of the loss; its gradient must be bounded.
+        stairs: Of the soft quantizer.
+        lambda_p: The pull to the shared model.
+
+    Returns:
+        eta1.
+
+    Example:
+        >>> from idiolect.theory import Constants, staircase, weights_step_size
+        >>> stairs = staircase(sharpness=4.0, widest_gap=1.0, span=2.0, levels=3, weights=10)
+        >>> weights_step_size(Constants(0.0, 1.0, gradient_bound=1.0), stairs) < 0.5
+        True
+    """
     rounded = constants.gradient_bound * stairs.smooth1 + stairs.bound1 * constants.smoothness * stairs.l1
     return 1 / (2 * (2 * lambda_p + constants.smoothness + rounded))
 
 
 def levels_step_size(constants: Constants, stairs: Staircase) -> float:
-    """eta2 = 1 / (2 (G L_Q2 + G_Q2 L l_Q2)): QuPeL, Theorems 1 and 2."""
+    """eta2 = 1 / (2 (G L_Q2 + G_Q2 L l_Q2)): QuPeL, Theorems 1 and 2.
+
+    Args:
+        constants: Of the loss; its gradient must be bounded.
+        stairs: Of the soft quantizer.
+
+    Returns:
+        eta2.
+
+    Example:
+        >>> from idiolect.theory import Constants, levels_step_size, staircase
+        >>> stairs = staircase(sharpness=4.0, widest_gap=1.0, span=2.0, levels=3, weights=10)
+        >>> levels_step_size(Constants(0.0, 1.0, gradient_bound=1.0), stairs) < 0.01
+        True
+    """
     return 1 / (2 * (constants.gradient_bound * stairs.smooth2 + stairs.bound2 * constants.smoothness * stairs.l2))
 
 
 def shared_step_size(lambda_p: float, iterations: int) -> float:
-    """eta3 = 1 / (4 lambda_p sqrt(T)): QuPeL, Theorem 2."""
+    """eta3 = 1 / (4 lambda_p sqrt(T)): QuPeL, Theorem 2.
+
+    Args:
+        lambda_p: The pull to the shared model.
+        iterations: T.
+
+    Returns:
+        eta3.
+
+    Example:
+        >>> from idiolect.theory import shared_step_size
+        >>> shared_step_size(0.5, iterations=100)
+        0.05
+    """
     positive("lambda_p", lambda_p)
     at_least("iterations", iterations, 1)
     return 1 / (4 * lambda_p * math.sqrt(iterations))

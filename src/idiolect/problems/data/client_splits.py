@@ -18,7 +18,18 @@ PARTS = ("train", "adapt", "validation", "test")
 
 
 class Shares(NamedTuple):
-    """How much of a client's data goes to each part; the rest is the test part."""
+    """How much of a client's data goes to each part; the rest is the test part.
+
+    Args:
+        train: To train on.
+        adapt: To adapt on before scoring.
+        validation: To choose by.
+
+    Example:
+        >>> from idiolect.problems.data import Shares
+        >>> Shares(train=0.5, validation=0.0).adapt
+        0.15
+    """
 
     train: Annotated[float, Gt(0), Lt(1)] = 0.6
     adapt: Annotated[float, Gt(0), Lt(1)] = 0.15
@@ -34,7 +45,21 @@ def split_clients(
 ) -> Clients:
     """Shuffle each client's rows, cut them by `shares`, and hold a share `unseen` of the clients out of training.
 
-    `data[i]` is a pytree of arrays whose first axis runs over client i's samples.
+    Args:
+        data: `data[i]` is a pytree of arrays whose first axis runs over client i's samples.
+        shares: How much of a client's rows goes to training, adaptation and validation; the rest is for tests.
+        unseen: The share of clients that take no part in training.
+        rng: Of the order of rows, and of who is unseen.
+
+    Returns:
+        Everybody's data in four parts that never overlap.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.data import split_clients
+        >>> data = [{"x": np.zeros((20, 2))} for client in range(3)]
+        >>> split_clients(data, rng=np.random.default_rng(0)).train.sizes.tolist()
+        [12, 12, 12]
     """
     if not data:
         raise UserMistake("data is empty, but a problem needs at least one client")

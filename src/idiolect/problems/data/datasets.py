@@ -41,7 +41,20 @@ def digits(folder: Path | None = None) -> Images:
 
 
 def load_images(name: str, folder: Path | None = None) -> Images:
-    """A data set by name, from the first place that has it."""
+    """A data set by name, from the first place that has it.
+
+    Args:
+        name: `digits`, `mnist`, `fashion_mnist` or `cifar10`.
+        folder: Searched first; then come `IDIOLECT_DATA` and the user's cache.
+
+    Returns:
+        Images and labels, the official training and test samples pooled.
+
+    Example:
+        >>> from idiolect.problems.data import load_images
+        >>> load_images("digits").pixels.shape
+        (1797, 8, 8, 1)
+    """
     if name == "digits":
         return digits()
     source = SOURCES[name]

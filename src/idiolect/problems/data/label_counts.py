@@ -1,4 +1,4 @@
-"""Which classes clients hold, and how far that is from what everybody holds."""
+"""Label counts: which classes clients hold, and how far that is from what everybody holds."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Who holds which sample. A partition deals labelled samples to clients; no sample goes to two of them.
+"""Partitions of a data set. A partition deals labelled samples to clients; no sample goes to two of them.
 
 Every factory returns `deal(labels, clients, rng) -> one index array per client`.
 """
@@ -15,7 +15,17 @@ Deal: TypeAlias = Callable[[np.ndarray, int, np.random.Generator], list[np.ndarr
 
 
 def iid() -> Deal:
-    """Everyone draws from the same distribution, in equal shares."""
+    """Everyone draws from the same distribution, in equal shares.
+
+    Returns:
+        `deal(labels, clients, rng)`, which gives an array of row numbers for each client.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.data import iid
+        >>> [len(hand) for hand in iid()(np.arange(100) % 10, 4, np.random.default_rng(0))]
+        [25, 25, 25, 25]
+    """
 
     def deal(labels: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         return np.array_split(rng.permutation(len(labels)), clients)
@@ -27,6 +37,21 @@ def by_classes(*, classes: Annotated[int, Ge(1)] = 5, unequal: Annotated[float, 
     """Each client sees only `classes` of the classes (PersA-FL, Sec. 5), all classes being used about equally often.
 
     A class is divided among its holders in shares proportional to exp(unequal * normal): equal for `unequal = 0`.
+
+    Args:
+        classes: How many classes a client sees.
+        unequal: How much the shares of a class differ.
+
+    Returns:
+        `deal(labels, clients, rng)`, which gives an array of row numbers for each client.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.data import by_classes
+        >>> labels = np.arange(100) % 10
+        >>> hands = by_classes(classes=2)(labels, 5, np.random.default_rng(0))
+        >>> [len(np.unique(labels[hand])) for hand in hands]
+        [2, 2, 2, 2, 2]
     """
 
     def deal(labels: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -46,7 +71,22 @@ def by_classes(*, classes: Annotated[int, Ge(1)] = 5, unequal: Annotated[float, 
 
 
 def dirichlet(*, a: Annotated[float, Gt(0)] = 0.5, smallest: Annotated[int, Ge(3)] = 10) -> Deal:
-    """Each class is divided among the clients by Dirichlet(a) shares, redrawn until everyone has `smallest` samples."""
+    """Each class is divided among the clients by Dirichlet(a) shares, redrawn until everyone has `smallest` samples.
+
+    Args:
+        a: The smaller, the more shares differ.
+        smallest: The least samples of a client.
+
+    Returns:
+        `deal(labels, clients, rng)`, which gives an array of row numbers for each client.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.data import dirichlet
+        >>> hands = dirichlet(a=1.0)(np.arange(200) % 10, 4, np.random.default_rng(0))
+        >>> min(len(hand) for hand in hands) >= 10
+        True
+    """
 
     def deal(labels: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         if clients * smallest > len(labels):
@@ -72,6 +112,19 @@ def two_worlds(*, a: Annotated[int, Ge(2)] = 100) -> Deal:
     """Per-FedAvg's layout (Sec. 5): half the clients hold `a` of each class 0-4, the others 2.5 `a` of two classes.
 
     The second half hold a/2 samples of one of the classes 0-4 and 2a of one of 5-9.
+
+    Args:
+        a: Samples of a class, of the first half of the clients.
+
+    Returns:
+        `deal(labels, clients, rng)`, which gives an array of row numbers for each client.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.data import two_worlds
+        >>> hands = two_worlds(a=10)(np.arange(1000) % 10, 4, np.random.default_rng(0))
+        >>> sorted(len(hand) for hand in hands)
+        [25, 25, 50, 50]
     """
 
     def deal(labels: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -28,8 +28,11 @@ def nothing_to_calibrate(params: Params, images: jax.Array, weights: jax.Array) 
 class Model(NamedTuple):
     """Parameters from a key, and logits from parameters and images.
 
-    `calibrate` fills in what a model must know of the images it will meet, for use without a key, from a batch in which
-    every image counts by its weight; the weights add up to one.
+    Args:
+        init: Parameters from a key.
+        apply: Logits from parameters, images and a key (None when a model is scored).
+        calibrate: Fills in what a model must know of the images it will meet, for use without a key, from a batch in
+            which every image counts by its weight; the weights add up to one.
     """
 
     init: Callable[[Key], Params]
@@ -38,7 +41,21 @@ class Model(NamedTuple):
 
 
 def linear(shape: Sequence[int], classes: int) -> Model:
-    """Multinomial logistic regression."""
+    """Multinomial logistic regression.
+
+    Args:
+        shape: Of an image: height, width, channels.
+        classes: How many logits there are.
+
+    Returns:
+        The model.
+
+    Example:
+        >>> import jax
+        >>> from idiolect.problems.models import linear
+        >>> jax.eval_shape(linear((8, 8, 1), 10).init, jax.random.key(0))[0]["weight"].shape
+        (64, 10)
+    """
     return mlp(shape, classes, hidden=())
 
 
@@ -49,7 +66,23 @@ def mlp(
     hidden: Sequence[Annotated[int, Gt(0)]] = (80, 60),
     activation: Activation = "elu",
 ) -> Model:
-    """Dense layers; by default 80-60 with ELU, the network of Per-FedAvg's experiment (Sec. 5)."""
+    """Dense layers; by default 80-60 with ELU, the network of Per-FedAvg's experiment (Sec. 5).
+
+    Args:
+        shape: Of an image: height, width, channels.
+        classes: How many logits there are.
+        hidden: Widths of the layers before the last.
+        activation: `elu`, `relu` or `tanh`.
+
+    Returns:
+        The model.
+
+    Example:
+        >>> import jax
+        >>> from idiolect.problems.models import mlp
+        >>> [layer["weight"].shape for layer in jax.eval_shape(mlp((8, 8, 1), 10).init, jax.random.key(0))]
+        [(64, 80), (80, 60), (60, 10)]
+    """
     widths = [_size(shape), *hidden, classes]
     bend = _ACTIVATIONS[activation]
 
@@ -79,6 +112,24 @@ def cnn(
 
     l convolutional and l dense layers (the output layer counts) for l = 2 is the default and for l = 3 is
     `channels=(16, 32, 64), hidden=(128, 64)`; 5 x 5 kernels suit two layers, 3 x 3 kernels three.
+
+    Args:
+        shape: Of an image: height, width, channels.
+        classes: How many logits there are.
+        channels: Of each convolution.
+        kernel: The side of its kernels.
+        hidden: Widths of the dense layers before the last.
+        dropout: The share of a dense layer's values that a training step leaves out.
+
+    Returns:
+        The model.
+
+    Example:
+        >>> import jax
+        >>> from idiolect.problems.models import cnn
+        >>> params = jax.eval_shape(cnn((28, 28, 1), 10).init, jax.random.key(0))
+        >>> params["dense"][0]["weight"].shape
+        (512, 128)
     """
     plan = _plan(shape, channels, kernel)
     widths = [plan[-1][0] * plan[-1][1] * channels[-1], *hidden, classes]

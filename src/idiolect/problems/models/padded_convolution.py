@@ -1,6 +1,6 @@
 """3 x 3 convolution with a border of zeros as one matrix product, the form that CPUs run fast inside a loop.
 
-As in `idiolect.problems.models.convolution`, images lie with the batch last, and XLA's own convolutions are left alone: inside
+As in `convolution`, images lie with the batch last, and XLA's own convolutions are left alone: inside
 `scan` they take 10 to 30 times as long. With few filters it is copying patches that costs, not arithmetic, so one
 column of the product then computes two rows of the result at once: 4/3 of the arithmetic, for 2/3 of the copies.
 """

@@ -34,6 +34,22 @@ def resnet(
     """A residual network of 20, 32, ... layers, with batch normalization of which nothing leaves the client.
 
     Its three stages have `width`, 2 `width` and 4 `width` filters, on images halved in size from stage to stage.
+
+    Args:
+        shape: Of an image: height, width, channels.
+        classes: How many logits there are.
+        depth: The number of layers, 6n + 2.
+        width: Filters of the first stage.
+
+    Returns:
+        The model, which must be calibrated before it is used.
+
+    Example:
+        >>> import jax
+        >>> from idiolect.problems.models import resnet
+        >>> stem, body, head = jax.eval_shape(resnet((32, 32, 3), 10, depth=8).init, jax.random.key(0))
+        >>> len(body)
+        3
     """
     blocks = _blocks(depth)
     widths = [width] + [width * 2**stage for stage in range(_STAGES) for _ in range(blocks)]

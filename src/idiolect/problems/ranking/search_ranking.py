@@ -1,6 +1,6 @@
 """Search ranking: clients are users, a sample is a query with its list of candidates, one of which was clicked.
 
-Losses take what metrics take (`idiolect.problems.ranking.rank_metrics`): `scores` (..., place), a `mask` of the places that
+Losses take what metrics take (`rank_metrics`): `scores` (..., place), a `mask` of the places that
 hold a candidate, and `clicked` (...), the place of the click; they give one number per list.
 """
 
@@ -79,11 +79,39 @@ def ranking(
 ) -> Problem:
     """Users who click one candidate of a list: a crowd drawn at random, or those in the file `table`.
 
-    The options up to `noise` are the crowd's (`idiolect.problems.ranking.search_data`); a table takes its place
-    (`idiolect.problems.ranking.click_tables`). `balance` lets a click count as much in the loss as all others of its list.
-    The loss is a mean over candidates, times `scale`: step sizes and lambda, as papers give them, belong to a scale.
-    The other metric is told as well; a random forest on everyone's rows (`forest`), and one for each user
-    (`own_forest`), are references.
+    The options up to `noise` are the crowd's (`search_data`); a table takes its place (`click_tables`). The other
+    metric is told as well; a random forest on everyone's rows (`forest`), and one for each user (`own_forest`), are
+    references.
+
+    Args:
+        clients: The number of users.
+        queries: How many a user has, at least and at most.
+        suggestions: How many a list shows, at least and at most.
+        candidates: For every suggestion that is shown.
+        dimension: Features of a candidate.
+        extremes: The share of |x| in the variance of utilities.
+        personal: The size of a user's own part of the preferences; the common part has size 1.
+        noise: Of clicks, and of the engine.
+        table: A file of users with their searches, as CSV or Parquet.
+        model: Scores each candidate by itself, or with a look at its list.
+        hidden: Widths of the model's layers.
+        loss: Binary cross-entropy, or the squared error.
+        balance: Lets a click count as much in the loss as all others of its list.
+        scale: The loss is a mean over candidates, times this: step sizes and lambda, as papers give them, belong to a
+            scale.
+        metric: The headline metric.
+        unseen: The share of users that take no part in training.
+        shares: How much of a user's data goes to training, adaptation and validation; the rest is for tests.
+        seed: Of the crowd, and of who is unseen.
+
+    Returns:
+        The problem.
+
+    Example:
+        >>> from idiolect.problems.ranking import ranking
+        >>> made = ranking(clients=3, queries=(5, 6), suggestions=(2, 3))
+        >>> [metric.name for metric in made.metrics]
+        ['normalized reciprocal rank', 'top-1 accuracy']
     """
     crowd = Crowd(clients, queries, suggestions, candidates, dimension, extremes, personal, noise)
     data = draw_searches(crowd, seed=seed) if table is None else _from_table(table, crowd)

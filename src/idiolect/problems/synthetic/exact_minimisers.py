@@ -13,13 +13,15 @@ and so moves the minimiser. Where inner step and Hessian have batches of their o
 mean of the gradient keeps the product of the means only, and is that of MAML with full gradients.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from idiolect.contracts import Clients
+from idiolect.contracts import Clients, Objective
 from idiolect.errors import UserMistake
+
+Batches: TypeAlias = Literal["independent", "shared"]
 
 
 class LeastSquares(NamedTuple):
@@ -58,7 +60,7 @@ def maml_quadratic(
     step_size: float,
     steps: int,
     batch_size: int,
-    batches: Literal["independent", "shared"] = "shared",
+    batches: Batches = "shared",
 ) -> Quadratic:
     """The client's expected cost after `steps` personal steps on batches, in time O(N d^2) a step.
 
@@ -92,20 +94,22 @@ def minimiser(costs: Sequence[Quadratic]) -> np.ndarray:
     return np.linalg.solve(curvature, pull)
 
 
-def least_squares_optimum(
-    clients: Sequence[LeastSquares], objective: str, options: Mapping[str, Any], batch_size: int
-) -> np.ndarray | None:
-    """The minimiser of the average cost under an objective of the catalog; None where there is no closed form.
+def least_squares_optimum(clients: Sequence[LeastSquares], objective: Objective, batch_size: int) -> np.ndarray | None:
+    """The minimiser of the average cost under an objective; None where there is no closed form.
 
     A first-order derivative has no cost of which it is the gradient; a Moreau envelope solved batch by batch has one,
     but not in closed form.
     """
-    if objective == "plain":
-        return minimiser([plain_quadratic(client) for client in clients])
-    if objective != "maml" or options["derivative"] == "first_order":
+    cost = objective.minimises
+    if cost is None:
         return None
-    settings = {name: options[name] for name in ("step_size", "steps", "batches")}
-    return minimiser([maml_quadratic(client, batch_size=batch_size, **settings) for client in clients])
+    batches: Batches = "shared" if cost.shared_batches else "independent"
+    return minimiser(
+        [
+            maml_quadratic(client, step_size=cost.step_size, steps=cost.steps, batch_size=batch_size, batches=batches)
+            for client in clients
+        ]
+    )
 
 
 def _before_step(after: Quadratic, client: LeastSquares, plain: Quadratic, step_size: float, alone: float) -> Quadratic:

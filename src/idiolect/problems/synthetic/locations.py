@@ -45,8 +45,26 @@ def robust_location(
 ) -> Problem:
     """Find the place that clients' samples lie around, under a loss that forgives outliers: smooth and nonconvex.
 
-    Centres are `heterogeneity` around one, samples `noise` around their client's centre, but for a share of `outliers`,
-    which are moved by `distance` along the first axis. `width` is the distance at which a sample pulls hardest.
+    Args:
+        clients: How many there are.
+        dimension: Of the model, and of a sample.
+        samples: Of each client.
+        width: The distance at which a sample pulls hardest.
+        smoothness: L.
+        heterogeneity: How far centres lie around one.
+        noise: How far samples lie around their client's centre.
+        outliers: The share of samples that are moved.
+        distance: How far they are moved, along the first axis.
+        unseen: The share of clients that take no part in training.
+        seed: Of the draws.
+
+    Returns:
+        The problem, with its constants and its variation.
+
+    Example:
+        >>> from idiolect.problems.synthetic import robust_location
+        >>> robust_location(width=2.0, smoothness=3.0).constants.gradient_bound
+        3.0
     """
     rng = np.random.default_rng(seed)
     centres = heterogeneity * rng.standard_normal((clients, 1, dimension))

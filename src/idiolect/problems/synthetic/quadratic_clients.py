@@ -5,15 +5,14 @@ with the same centre m_i; only the curvature changes. So one formula gives all m
 (sum_i B_i)^-1 sum_i B_i m_i, where B_i is the curvature of the cost in question.
 """
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from idiolect.contracts import Batch, Clients, Metric, Params, Problem, Scalar
+from idiolect.contracts import Batch, Clients, Metric, Objective, Params, Problem, Scalar
 from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
 from idiolect.problems.data.client_splits import split_clients
@@ -34,7 +33,26 @@ def quadratics(
 ) -> Problem:
     """Clients with random curvatures between `convexity` and `smoothness`, their centres `heterogeneity` around one.
 
-    A sample is a centre m_i + `noise` * normal, so stochastic gradients have the true mean and variance noise^2 A_i^2.
+    Args:
+        clients: How many there are.
+        dimension: Of the model.
+        samples: Of each client.
+        convexity: The least curvature.
+        smoothness: The largest curvature.
+        heterogeneity: How far centres lie around one.
+        noise: A sample is a centre m_i + noise * normal, so stochastic gradients have the true mean and variance
+            noise^2 A_i^2.
+        unseen: The share of clients that take no part in training.
+        seed: Of the draws.
+
+    Returns:
+        The problem, with its constants and minimisers.
+
+    Example:
+        >>> from idiolect.objectives import maml
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> quadratics(dimension=3).optimum(maml(steps=1, step_size=0.1), 32).shape
+        (3,)
     """
     if smoothness < convexity:
         raise UserMistake(f"problem.smoothness is {smoothness}, below problem.convexity, which is {convexity}")
@@ -57,14 +75,13 @@ def quadratics(
     return made._replace(constants=Constants(convexity, smoothness), optimum=partial(_optimum, split))
 
 
-def _optimum(clients: Clients, objective: str, options: Mapping[str, Any], batch_size: int) -> np.ndarray | None:
-    """The minimiser under an objective of the catalog; None where there is no closed form."""
-    matrices, centres = curvatures_and_centres(clients)
-    if objective == "maml" and options["derivative"] != "first_order":
-        matrices = np.stack([maml_curvature(matrix, options["step_size"], options["steps"]) for matrix in matrices])
-    elif objective != "plain":
+def _optimum(clients: Clients, objective: Objective, batch_size: int) -> np.ndarray | None:
+    """The minimiser of the average cost under an objective; None where there is no closed form."""
+    cost = objective.minimises
+    if cost is None:
         return None
-    return minimiser(matrices, centres)
+    matrices, centres = curvatures_and_centres(clients)
+    return minimiser(np.stack([maml_curvature(matrix, cost.step_size, cost.steps) for matrix in matrices]), centres)
 
 
 def curvatures_and_centres(clients: Clients) -> tuple[np.ndarray, np.ndarray]:

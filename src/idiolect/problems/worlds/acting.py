@@ -33,6 +33,32 @@ def acting_problem(
 
     What is learned is the discounted return. So is the metric, the mean of one episode per row, unless it has a
     `scored_discount` of its own. Where the environment knows the best there is, it is a reference.
+
+    Args:
+        name: What the problem is called.
+        environment: The world, and what it can ask for.
+        policy: Gives actions from what is seen.
+        tasks: A row for each client.
+        discount: Of what is learned.
+        scored_discount: Of the metric; by default the same.
+        baseline: What is taken off a return before it counts: nothing, or the mean of the other trajectories.
+        episodes: On how many everyone is scored.
+        unseen: The share of clients that take no part in training.
+        metric: What the return is called.
+        seed: Of the scored episodes, and of who is unseen.
+
+    Returns:
+        The problem.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.worlds import acting_problem
+        >>> from idiolect.problems.worlds.environments import grid_navigation
+        >>> from idiolect.problems.worlds.policies import softmax_policy
+        >>> world = grid_navigation(size=3)
+        >>> policy = softmax_policy(world.features, world.actions, ())
+        >>> acting_problem("mine", world, policy, np.array([[0, 0], [2, 2]], np.int32), episodes=5).clients.total
+        2
     """
     for task in tasks:
         environment.check(task)

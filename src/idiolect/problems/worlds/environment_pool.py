@@ -1,4 +1,4 @@
-"""Stateful worlds behind a pure question: where does this history lead?
+"""A pool of stateful environments behind a pure function: where does this history lead?
 
 A gymnasium environment remembers where it is; a compiled function must not depend on what was asked before. So the
 question always has the whole history: the task, the seed of the episode and all actions so far. The answer is found by

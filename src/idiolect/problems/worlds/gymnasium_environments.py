@@ -11,8 +11,8 @@ environment as in one that is reset (`check` tries a few steps of it). All tasks
 action outside of its box counts as the nearest one inside. Who is done earns nothing more and sees the last observation
 until the horizon.
 
-The state on the compiled side is the history of the episode, and `EnvironmentPool` answers where it leads. Questions are
-asked for a whole batch of trajectories at once. XLA hands larger arrays to a callback by way of its own threads, which
+The state on the compiled side is the history of the episode, and `EnvironmentPool` answers where it leads. Questions
+are asked for a whole batch of trajectories at once. XLA hands larger arrays to a callback by way of its threads, which
 may all be waiting for callbacks: with more than 100 KiB and as many callbacks as cores, programs were seen to hang
 (jax 0.10.2; see also jax issue 24255). So no question is larger than `LARGEST`.
 """
@@ -53,8 +53,22 @@ def gymnasium_environment(
 ) -> Environment:
     """The environments that `make` builds from tasks like `example`, for episodes of at most `horizon` steps.
 
-    Up to `live` of them are kept. It should be as many as trajectories are under way at once, over all threads; with
-    fewer, results are the same, but most episodes are played again from their start for every step.
+    Args:
+        make: Builds a gymnasium environment from a task.
+        example: A task.
+        horizon: The most steps of an episode.
+        live: Up to so many are kept. It should be as many as trajectories are under way at once, over all threads; with
+            fewer, results are the same, but most episodes are played again from their start for every step.
+
+    Returns:
+        The environment, for `acting_problem`.
+
+    Example:
+        >>> import numpy as np
+        >>> from idiolect.problems.worlds import gymnasium_environment
+        >>> from idiolect.problems.worlds.poles import cart_with_pole
+        >>> gymnasium_environment(cart_with_pole, example=np.ones(1, np.float32), horizon=20).features
+        4
     """
     for field, given in (("horizon", horizon), ("live", live)):
         if given < 1:

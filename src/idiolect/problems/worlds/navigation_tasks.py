@@ -40,8 +40,27 @@ def navigation(
 ) -> Problem:
     """A walk on a grid to a goal that differs between clients (MEMRL, Fig. 1).
 
-    Goals are drawn without repetition unless `goals` has them. `policy`: a table of preferences, or a network with
-    `hidden` layers. Everyone is scored on `episodes` episodes.
+    Args:
+        clients: How many there are.
+        size: The side of the grid.
+        horizon: Steps of an episode.
+        discount: Of later rewards.
+        reward: For arrival, or for nearness.
+        goals: A cell for each client; by default drawn without repetition.
+        policy: A table of preferences, or a network.
+        hidden: Widths of the network's layers.
+        baseline: What is taken off a return before it counts: nothing, or the mean of the other trajectories.
+        episodes: On how many everyone is scored.
+        unseen: The share of clients that take no part in training.
+        seed: Of goals, scored episodes, and who is unseen.
+
+    Returns:
+        The problem, with scenes and the best return as a reference.
+
+    Example:
+        >>> from idiolect.problems.worlds import navigation
+        >>> navigation(clients=2, size=3, episodes=5).clients.total
+        2
     """
     environment = environments.grid_navigation(
         size=size, horizon=horizon, reward=reward, seen="number" if policy == "table" else "vector"
@@ -81,8 +100,30 @@ def point_navigation(
 ) -> Problem:
     """A point pushed through a box to a goal that differs between clients.
 
-    Goals are drawn at random unless `goals` has them. The policy is normal around the output of a network with `hidden`
-    layers (by default none: it is linear), at first with standard deviation `deviation`.
+    The policy is normal around the output of a network.
+
+    Args:
+        clients: How many there are.
+        horizon: Steps of an episode.
+        reach: The longest step.
+        tolerance: How near to the goal counts as there.
+        discount: Of later rewards.
+        reward: For arrival, or for nearness.
+        goals: A place for each client; by default drawn at random.
+        hidden: Widths of the network's layers; by default it has none, and is linear.
+        deviation: The standard deviation of actions at first.
+        baseline: What is taken off a return before it counts: nothing, or the mean of the other trajectories.
+        episodes: On how many everyone is scored.
+        unseen: The share of clients that take no part in training.
+        seed: Of goals, scored episodes, and who is unseen.
+
+    Returns:
+        The problem, with scenes.
+
+    Example:
+        >>> from idiolect.problems.worlds import point_navigation
+        >>> point_navigation(clients=2, goals=[[0.5, 0.5], [-0.5, 0.0]], episodes=5).clients.total
+        2
     """
     environment = environments.point_navigation(horizon=horizon, reach=reach, tolerance=tolerance, reward=reward)
     rng = np.random.default_rng(seed)

@@ -44,8 +44,27 @@ def cartpole(
 ) -> Problem:
     """CartPole with a pole of another length for every client (needs `pip install 'idiolect[gymnasium]'`).
 
-    `lengths` are those of whole poles; the usual pole has length 1. Unless given they are drawn between `shortest` and
-    `longest`, so that their logarithm is uniform. The policy is a network with `hidden` layers.
+    Args:
+        clients: How many there are.
+        lengths: Of whole poles; the usual pole has length 1. By default they are drawn, so that their logarithm is
+            uniform.
+        shortest: The least that is drawn.
+        longest: The most that is drawn.
+        horizon: The most steps of an episode.
+        discount: Of the return whose gradient is followed.
+        hidden: Widths of the layers of the policy, a network.
+        baseline: What is taken off a return before it counts: nothing, or the mean of the other trajectories.
+        episodes: On how many everyone is scored.
+        unseen: The share of clients that take no part in training.
+        seed: Of lengths, scored episodes, and who is unseen.
+
+    Returns:
+        The problem; runs report steps before the pole falls.
+
+    Example:
+        >>> from idiolect.problems.worlds import cartpole
+        >>> cartpole(clients=2, lengths=[0.5, 1.0], horizon=20, episodes=2).metric.name
+        'steps'
     """
     load_gymnasium()
     if lengths is None:

@@ -1,0 +1,51 @@
+"""Client data records: every client's rows, in one store for all clients and four parts that never overlap."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from idiolect.contracts.aliases import PyTree
+
+
+class Shard(NamedTuple):
+    """One client's share of a split: `size` rows from `start` on, in a store that holds the rows of all clients.
+
+    Clients share one store so that a compiled function serves every client, whatever the size of its data.
+    """
+
+    rows: PyTree
+    start: jax.Array | np.int32
+    size: jax.Array | np.int32
+
+
+class Split(NamedTuple):
+    """One part of everybody's data (say, all test rows), stored client after client."""
+
+    rows: PyTree
+    starts: np.ndarray
+    sizes: np.ndarray
+
+    def shard(self, client: int) -> Shard:
+        """The rows of one client."""
+        return Shard(self.rows, self.starts[client], self.sizes[client])
+
+
+class Clients(NamedTuple):
+    """Every client's data in four parts that never overlap, and which clients take no part in training."""
+
+    train: Split
+    adapt: Split
+    validation: Split
+    test: Split
+    unseen: frozenset[int] = frozenset()
+
+    @property
+    def total(self) -> int:
+        """How many clients there are, unseen ones included."""
+        return len(self.train.sizes)
+
+    @property
+    def participating(self) -> list[int]:
+        """The clients that take part in training."""
+        return [client for client in range(self.total) if client not in self.unseen]

@@ -1,0 +1,78 @@
+"""The interface of protocols without a server: what one agent does, as pure functions of its own state."""
+
+from typing import Literal, NamedTuple, Protocol
+
+from idiolect.contracts.aliases import Params, PyTree, Scalar
+
+
+class Mass(NamedTuple):
+    """Some of what a network of peers shares out: a model times a weight, and the weight."""
+
+    x: PyTree
+    y: Scalar
+
+
+class Message(NamedTuple):
+    """What an agent tells all its out-neighbours when it wakes. The round tells old news from new."""
+
+    content: PyTree
+    round: Scalar
+
+
+class PeerInit(Protocol):
+    """An agent's state at first: it has this model and sends to so many others."""
+
+    def __call__(self, params: Params, degree: Scalar, /) -> PyTree: ...
+
+
+class Remember(Protocol):
+    """What an agent that sends to so many others knows of an in-neighbour that has not spoken yet."""
+
+    def __call__(self, params: Params, degree: Scalar, /) -> PyTree: ...
+
+
+class Emit(Protocol):
+    """An agent wakes and has descended by so much: (its state, what it tells its out-neighbours)."""
+
+    def __call__(self, state: PyTree, descent: Params, round: Scalar, /) -> tuple[PyTree, Message]: ...
+
+
+class Receive(Protocol):
+    """Take in a message: (what is known of its sender now, what it brings)."""
+
+    def __call__(self, memory: PyTree, message: Message, /) -> tuple[PyTree, PyTree]: ...
+
+
+class Settle(Protocol):
+    """Add up what the messages of one waking brought."""
+
+    def __call__(self, state: PyTree, gain: PyTree, /) -> PyTree: ...
+
+
+class Holds(Protocol):
+    """The mass that an agent has."""
+
+    def __call__(self, state: PyTree, /) -> Mass: ...
+
+
+class ReadPeer(Protocol):
+    """An agent's model."""
+
+    def __call__(self, state: PyTree, /) -> Params: ...
+
+
+class Peer(NamedTuple):
+    """A protocol without a server: what one agent does, as pure functions of its own state.
+
+    A simulator maps them over all agents; a peer on a real network calls the same functions on its own state.
+    What `receive` returns for the messages of one waking is added up and given to `settle`.
+    """
+
+    carries: Literal["sums", "shares", "copies"]  # a newer sum says all that older ones said; a share leaves its sender
+    init: PeerInit
+    remember: Remember
+    emit: Emit
+    receive: Receive
+    settle: Settle
+    holds: Holds
+    read: ReadPeer

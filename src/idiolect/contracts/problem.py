@@ -1,0 +1,113 @@
+"""The problem interface: a client's model, oracle, metric and data, and what is known of its loss."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from idiolect.contracts.aliases import Batch, Key, Params, Scalar
+from idiolect.contracts.client_data import Clients, Shard, Split
+from idiolect.contracts.constants import Constants, Variation
+from idiolect.contracts.objective import Known, Objective, Oracle
+
+
+class Init(Protocol):
+    """The parameters that training starts with."""
+
+    def __call__(self, key: Key, /) -> Params: ...
+
+
+class MakeOracle(Protocol):
+    """Access to the loss on these rows, in batches of this size."""
+
+    def __call__(self, shard: Shard, batch_size: int, /) -> Oracle: ...
+
+
+class Score(Protocol):
+    """A mean over a batch of how good a model is."""
+
+    def __call__(self, params: Params, batch: Batch, /) -> Scalar: ...
+
+
+class Metric(NamedTuple):
+    """How a model is scored: `score` is a mean over the batch."""
+
+    name: str
+    score: Score
+    higher_is_better: bool
+
+
+class Optimum(Protocol):
+    """The minimiser of the average cost under an objective with batches of this size; None where it is not known."""
+
+    def __call__(self, objective: Objective, batch_size: int, /) -> Params | None: ...
+
+
+class Calibrate(Protocol):
+    """Fill in what a model must know of the data it will meet, from rows of the same client that are not scored."""
+
+    def __call__(self, params: Params, shard: Shard, /) -> Params: ...
+
+
+class ScoreReference(Protocol):
+    """What something that no algorithm here learns scores: a row for each metric, a column for each client."""
+
+    def __call__(self, split: Split, /) -> np.ndarray: ...
+
+
+class Scene(NamedTuple):
+    """Some episodes of a policy on a map: where it went, and where it should have gone."""
+
+    paths: jax.Array | np.ndarray  # (episodes, places, 2)
+    goal: jax.Array | np.ndarray  # (2,)
+
+
+class ShowScene(Protocol):
+    """What a model does on some rows, for a picture."""
+
+    def __call__(self, params: Params, shard: Shard, /) -> Scene: ...
+
+
+class Problem(NamedTuple):
+    """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
+
+    Args:
+        name: What it is called.
+        init: The parameters that training starts with.
+        oracle: Access to the loss on some rows.
+        metric: The headline metric.
+        clients: Who holds what.
+        smoothness: The L of every f_i.
+        constants: Those of every sample.
+        optimum: The minimiser under an objective, where it is known.
+        calibrate: For the statistics of batch normalization, which so never leave the client.
+        also: Further metrics of the same models.
+        references: Score the best there is, or a classic rival.
+        scene: What a model does on some rows, for a picture.
+        variation: That of the training data.
+    """
+
+    name: str
+    init: Init
+    oracle: MakeOracle
+    metric: Metric
+    clients: Clients
+    smoothness: float | None = None
+    constants: Constants | None = None
+    optimum: Optimum = lambda objective, batch_size: None
+    calibrate: Calibrate = lambda params, shard: params
+    also: tuple[Metric, ...] = ()
+    references: Mapping[str, ScoreReference] = {}
+    scene: ShowScene | None = None
+    variation: Variation | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The headline metric, and the others."""
+        return (self.metric, *self.also)
+
+    @property
+    def known(self) -> Known:
+        """What objectives may ask of it."""
+        return Known(self.clients.total, self.smoothness, self.constants)

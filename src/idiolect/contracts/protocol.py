@@ -1,0 +1,145 @@
+"""The interface of protocols with a server: its side, the clients' side, and when clients work."""
+
+from typing import NamedTuple
+from typing import Protocol as Callback
+
+import numpy as np
+
+from idiolect.contracts.aliases import Info, Key, Params, PyTree, Scalar
+from idiolect.contracts.client_data import Shard
+from idiolect.contracts.objective import Begin
+
+
+class Descend(Callback):
+    """Take the local steps from `start`; `drift`, if any, is added to every gradient: (own, model reached, reports)."""
+
+    def __call__(
+        self, own: PyTree, start: Params, drift: Params | None, shard: Shard, key: Key, /
+    ) -> tuple[PyTree, Params, Info]: ...
+
+
+class LocalGradient(Callback):
+    """The gradient of the client's objective at a model, on one batch."""
+
+    def __call__(self, own: PyTree, params: Params, shard: Shard, key: Key, /) -> Params: ...
+
+
+class Learner(NamedTuple):
+    """What a client can do alone with its own data; all that a protocol ever sees of learning.
+
+    `own` is what the objective keeps on the client, and nothing to most objectives. A protocol passes it on unseen.
+    """
+
+    begin: Begin
+    descend: Descend
+    gradient: LocalGradient
+    steps: int
+    step_size: float
+
+
+class Upload(NamedTuple):
+    """What a client sends: its total descent w_0 - w_Q (a tree the protocol knows), and how many samples it holds."""
+
+    delta: PyTree
+    weight: Scalar | np.int32
+
+
+class WorkInit(Callback):
+    """What stays on a client before its first turn."""
+
+    def __call__(self, offer: PyTree, client: int, /) -> PyTree: ...
+
+
+class TakeTurn(Callback):
+    """One turn of a client: (what it keeps, what it sends, reports of every local step)."""
+
+    def __call__(self, personal: PyTree, offer: PyTree, shard: Shard, key: Key, /) -> tuple[PyTree, Upload, Info]: ...
+
+
+class WorkModel(Callback):
+    """The model that a client would start to adapt from."""
+
+    def __call__(self, personal: PyTree, offer: PyTree, /) -> Params: ...
+
+
+class WorkOwn(Callback):
+    """The objective's part of what a client keeps."""
+
+    def __call__(self, personal: PyTree, /) -> PyTree: ...
+
+
+class Work(NamedTuple):
+    """A client's side of a protocol. `personal` is the state that stays on the client between its turns."""
+
+    init: WorkInit
+    turn: TakeTurn
+    model: WorkModel
+    own: WorkOwn
+
+
+class ServerInit(Callback):
+    """The server's state before the first update, for so many clients that take part."""
+
+    def __call__(self, params: Params, clients: int, /) -> PyTree: ...
+
+
+class Offer(Callback):
+    """What a client downloads."""
+
+    def __call__(self, state: PyTree, /) -> PyTree: ...
+
+
+class Absorb(Callback):
+    """Take in an update that began with a model `staleness` versions old."""
+
+    def __call__(self, state: PyTree, upload: Upload, staleness: Scalar, /) -> PyTree: ...
+
+
+class Close(Callback):
+    """A round is over; protocols without rounds never hear of it."""
+
+    def __call__(self, state: PyTree, /) -> PyTree: ...
+
+
+class ReadServer(Callback):
+    """The shared model."""
+
+    def __call__(self, state: PyTree, /) -> Params: ...
+
+
+class Server(NamedTuple):
+    """The other side: deterministic, without I/O, so that a simulator and a real server can call the same functions."""
+
+    init: ServerInit
+    offer: Offer
+    absorb: Absorb
+    close: Close
+    read: ReadServer
+
+
+class Schedule(NamedTuple):
+    """When clients work: all that a network needs to know of a protocol to draw its timeline."""
+
+    rounds: bool
+    participation: float = 1.0  # the fraction r of clients in a round
+    updates_per_step: int = 1  # arrivals between two versions of the model, where there are no rounds
+    cohort_only: bool = False  # the server has no room for more updates a round than the cohort sends
+
+    def cohort(self, clients: int) -> int:
+        """How many of the clients work in a round."""
+        return max(1, round(self.participation * clients))
+
+
+class MakeWork(Callback):
+    """The clients' side of a protocol, for clients that learn in this way."""
+
+    def __call__(self, learner: Learner, /) -> Work: ...
+
+
+class Protocol(NamedTuple):
+    """A server, the clients' side of it, and the schedule it needs."""
+
+    server: Server
+    work: MakeWork
+    schedule: Schedule
+    shares: bool = True  # whether anything that clients send reaches anybody
