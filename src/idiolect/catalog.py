@@ -1,4 +1,4 @@
-"""The tables of names: objectives, protocols, and the algorithms that are cells of their product.
+"""The names of everything that a recipe can choose, and the algorithms that are cells of objectives x protocols.
 
 A named algorithm is one line. Any other cell is written `objective+protocol`, say `maml+buffered`, and needs none.
 """
@@ -9,84 +9,76 @@ from typing import Any, NamedTuple
 import jax
 
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Peer, PersonalObjective, Problem, Protocol, Screening, StepRule
+from idiolect.contracts import Algorithm, Peer, Problem, Protocol, Screening, StepRule
 from idiolect.errors import UserMistake
-from idiolect.network.topologies import (
-    complete,
-    edges,
-    erdos_renyi,
-    exponential,
-    file,
-    grid,
-    random_regular,
-    ring,
-    star,
-)
-from idiolect.options import Registry, checked, known, make
-from idiolect.problems.data import partitions
-from idiolect.problems.models import networks as models
-from idiolect.problems.models import residual
-from idiolect.problems.ranking import ranking
-from idiolect.problems.synthetic import linear_regression, logistic_regression, quadratics, robust_location
-from idiolect.problems.worlds import cartpole, navigation, point_navigation
+from idiolect.network import topologies
+from idiolect.network.delays import LAWS
+from idiolect.options import checked, known, make
+from idiolect.problems import data, models, ranking, synthetic, worlds
+from idiolect.problems.images import image_problem
 from idiolect.protocols.attacks import Attack, under_attack
-from idiolect.theory import check_lambda, check_personal_step
+from idiolect.registry import Choice, Registry
 
-OBJECTIVES: Registry = {
-    "plain": objectives.plain,
-    "proximal": objectives.proximal,
-    "maml": objectives.maml,
-    "moreau": objectives.moreau,
-    "quantized": objectives.quantized,
-    "binary_relax": objectives.binary_relax,
-    "post_training": objectives.post_training,
-}
-
-PROTOCOLS: Registry = {
-    "local": protocols.local,
-    "synchronous": protocols.synchronous,
-    "scaffold": protocols.scaffold,
-    "asynchronous": protocols.asynchronous,
-    "buffered": protocols.buffered,
-    "running_sum": protocols.running_sum,
-    "push_sum": protocols.push_sum,
-    "gossip": protocols.gossip,
-}
-
-MODELS: Registry = {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn, "resnet": residual.resnet}
-
-PARTITIONS: Registry = {
-    "iid": partitions.iid,
-    "by_classes": partitions.by_classes,
-    "dirichlet": partitions.dirichlet,
-    "two_worlds": partitions.two_worlds,
-}
-
-IMAGES = ("digits", "mnist", "fashion_mnist", "cifar10")
-
-SYNTHETIC: Registry = {
-    "quadratics": quadratics,
-    "linear_regression": linear_regression,
-    "logistic_regression": logistic_regression,
-    "robust_location": robust_location,
-    "ranking": ranking,
-    "navigation": navigation,
-    "point_navigation": point_navigation,
-    "cartpole": cartpole,
-}
-
-
-TOPOLOGIES: Registry = {
-    "erdos_renyi": erdos_renyi,
-    "ring": ring,
-    "exponential": exponential,
-    "star": star,
-    "grid": grid,
-    "complete": complete,
-    "random_regular": random_regular,
-    "edges": edges,
-    "file": file,
-}
+OBJECTIVES = Registry(
+    "objectives",
+    {
+        "plain": objectives.plain,
+        "proximal": objectives.proximal,
+        "maml": objectives.maml,
+        "moreau": objectives.moreau,
+        "quantized": objectives.quantized,
+        "binary_relax": objectives.binary_relax,
+        "post_training": objectives.post_training,
+    },
+)
+PROTOCOLS = Registry(
+    "protocols",
+    {
+        "local": protocols.local,
+        "synchronous": protocols.synchronous,
+        "scaffold": protocols.scaffold,
+        "asynchronous": protocols.asynchronous,
+        "buffered": protocols.buffered,
+    },
+)
+PEERS = Registry(
+    "peers",
+    {"running_sum": protocols.running_sum, "push_sum": protocols.push_sum, "gossip": protocols.gossip},
+)
+MODELS = Registry("models", {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn, "resnet": models.resnet})
+PARTITIONS = Registry(
+    "partitions",
+    {"iid": data.iid, "by_classes": data.by_classes, "dirichlet": data.dirichlet, "two_worlds": data.two_worlds},
+)
+PROBLEMS = Registry(
+    "problems",
+    {name: image_problem(name) for name in ("digits", "mnist", "fashion_mnist", "cifar10")}
+    | {
+        "quadratics": synthetic.quadratics,
+        "linear_regression": synthetic.linear_regression,
+        "logistic_regression": synthetic.logistic_regression,
+        "robust_location": synthetic.robust_location,
+        "ranking": ranking.ranking,
+        "navigation": worlds.navigation,
+        "point_navigation": worlds.point_navigation,
+        "cartpole": worlds.cartpole,
+    },
+)
+TOPOLOGIES = Registry(
+    "topologies",
+    {
+        "erdos_renyi": topologies.erdos_renyi,
+        "ring": topologies.ring,
+        "exponential": topologies.exponential,
+        "star": topologies.star,
+        "grid": topologies.grid,
+        "complete": topologies.complete,
+        "random_regular": topologies.random_regular,
+        "edges": topologies.edges,
+        "file": topologies.file,
+    },
+)
+DELAY_LAWS = LAWS
 
 
 class Cell(NamedTuple):
@@ -117,6 +109,7 @@ ALGORITHMS = {
     "dpsgd": Cell("plain", "gossip", "Lian et al. 2017"),
     "qupel": Cell("quantized", "synchronous", "Ozkara et al. 2021, Algorithm 2", {"lambda_p": 0.025}),
     "qupel_async": Cell("quantized", "asynchronous", "QuPeL without waiting", {"lambda_p": 0.025}),
+    "qupel_push": Cell("quantized", "running_sum", "QuPeL without a server", {"lambda_p": 0.025}),
     "local_quantized": Cell("quantized", "local", "Ozkara et al. 2021, Algorithm 1"),
     "proxquant": Cell("quantized", "local", "Bai et al. 2019", {"centers_step_size": 0.0}),
     "binary_relax": Cell("binary_relax", "local", "Yin et al. 2018"),
@@ -134,19 +127,30 @@ def cell(name: str) -> Cell:
         known(ALGORITHMS, "algorithm", name)
         return ALGORITHMS[name]
     known(OBJECTIVES, "objective", objective)
-    known(PROTOCOLS, "protocol", protocol)
+    known([*PROTOCOLS, *PEERS], "protocol", protocol)
     return Cell(objective, protocol, "a cell of the table")
 
 
 def serverless(name: str) -> bool:
     """Does this algorithm do without a server?"""
-    return isinstance(make(PROTOCOLS, "protocol", cell(name).protocol, {}), Peer)
+    return cell(name).protocol in PEERS
 
 
-def in_rounds(name: str) -> bool:
-    """Does this algorithm's server wait for the end of a round?"""
-    chosen = make(PROTOCOLS, "protocol", cell(name).protocol, {})
-    return isinstance(chosen, Protocol) and chosen.schedule.rounds
+def combiners(name: str) -> Registry:
+    """The registry that has this protocol: the one with a server, or the one without."""
+    return PEERS if name in PEERS else PROTOCOLS
+
+
+def objective_choice(chosen: Cell, options: Mapping[str, Any]) -> Choice:
+    """A cell's objective, its own defaults included."""
+    return Choice(chosen.objective, {**chosen.defaults, **options})
+
+
+def protocol_of(name: str, options: Mapping[str, Any]) -> Protocol | Peer:
+    """The protocol of an algorithm, made with these options."""
+    chosen = cell(name).protocol
+    made: Protocol | Peer = make(combiners(chosen), "protocol", Choice(chosen, options))
+    return made
 
 
 def algorithm(
@@ -169,60 +173,56 @@ def algorithm(
     messages without a server or the named algorithm says so.
     """
     chosen = cell(name)
-    options = objective_options(chosen, objective or {})
-    if chosen.objective == "moreau":
-        check_lambda(options["lambda_"], problem.smoothness)
-    if chosen.objective == "maml" and options["steps"]:
-        check_personal_step(options["step_size"], problem.smoothness)
-    combine = make(PROTOCOLS, "protocol", chosen.protocol, protocol or {})
-    serverless = isinstance(combine, Peer)
-    if not serverless and step_rule.name != "constant":
-        raise UserMistake(
-            f"training.step_rule is '{step_rule.name}', but {name} has a server and knows constant steps only"
-        )
+    combine = protocol_of(name, protocol or {})
     if local_steps is None:
-        local_steps = chosen.local_steps or (1 if serverless else 10)
-    for field, value in (("local_steps", local_steps), ("step_size", step_size), ("batch_size", batch_size)):
-        if not value > 0:
-            raise UserMistake(f"training.{field} is {value}, but must be positive")
-    minimised = OBJECTIVES[chosen.objective](**options)
-    if isinstance(minimised, PersonalObjective):
-        _check_personal(name, minimised, combine, problem)
-    if attack is not None:
-        combine = _attacked(name, chosen, combine, attack, problem)
-    return Algorithm(
+        local_steps = chosen.local_steps or (1 if isinstance(combine, Peer) else 10)
+    made = Algorithm(
         label or name,
-        minimised,
+        make(OBJECTIVES, "objective", objective_choice(chosen, objective or {})),
         combine,
         local_steps,
         step_size,
         batch_size,
         step_rule,
         screening,
-        attacked=attack is not None,
     )
+    check_algorithm(made, problem)
+    return made if attack is None else attacked(made, attack, problem)
 
 
-def _attacked(name: str, chosen: Cell, combine: Protocol | Peer, attack: Attack, problem: Problem) -> Protocol:
-    if isinstance(combine, Peer):
-        raise UserMistake(f"attack is on what clients send to a server, but {name} has none")
-    alone = chosen.protocol == "local"  # nothing is sent, so nothing can be falsified
-    return combine if alone else under_attack(combine, attack, problem.clients.total)
-
-
-def _check_personal(name: str, objective: PersonalObjective, combine: Protocol | Peer, problem: Problem) -> None:
-    """Refuse what an objective with a state of its own cannot do: other clients, other layers, no server."""
-    if isinstance(combine, Peer):
+def check_algorithm(made: Algorithm, problem: Problem) -> None:
+    """Refuse what cannot work on a problem."""
+    if not isinstance(made.protocol, Peer) and made.step_rule.name != "constant":
         raise UserMistake(
-            f"{name} keeps a model of its own on every client, which needs a protocol with a server or `local`"
+            f"training.step_rule is '{made.step_rule.name}', but {made.name} has a server and knows constant steps only"
         )
-    if objective.clients not in (None, problem.clients.total):
-        raise UserMistake(
-            f"objective.bits is for {objective.clients} clients, but the problem has {problem.clients.total}"
-        )
-    jax.eval_shape(lambda key: objective.begin(problem.init(key), 0), jax.random.key(0))
+    for field in ("local_steps", "step_size", "batch_size"):
+        if not getattr(made, field) > 0:
+            raise UserMistake(f"training.{field} is {getattr(made, field)}, but must be positive")
+    made.objective.check(problem.known)
+    # A problem without the layers that an objective asks for is refused here.
+    jax.eval_shape(lambda key: made.objective.begin(problem.init(key), 0), jax.random.key(0))
 
 
-def objective_options(chosen: Cell, options: Mapping[str, Any], what: str = "objective") -> dict[str, Any]:
-    """The checked options of a cell's objective, its own defaults included."""
-    return checked(OBJECTIVES, what, chosen.objective, {**chosen.defaults, **options})
+def advice(made: Algorithm, problem: Problem) -> list[str]:
+    """What theory would warn of."""
+    return [f"{made.name}: {line}" for line in made.objective.check(problem.known)]
+
+
+def attacked(made: Algorithm, attack: Attack, problem: Problem) -> Algorithm:
+    """The algorithm with some of its clients lying."""
+    if not isinstance(made.protocol, Protocol):
+        raise UserMistake(f"attack is on what clients send to a server, but {made.name} has none")
+    # Where nothing is shared, nothing can be falsified.
+    protocol = under_attack(made.protocol, attack, problem.clients.total) if made.protocol.shares else made.protocol
+    return made._replace(protocol=protocol, attacked=True)
+
+
+def options_of(name: str, objective: Mapping[str, Any], protocol: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The checked options of an algorithm's objective and protocol, every default written out."""
+    chosen = cell(name)
+    combiner = Choice(chosen.protocol, protocol)
+    return (
+        checked(OBJECTIVES, f"{name}: objective", objective_choice(chosen, objective)),
+        checked(combiners(chosen.protocol), f"{name}: protocol", combiner),
+    )

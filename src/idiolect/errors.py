@@ -1,4 +1,4 @@
-"""The ways a run can end early that are not bugs: a mistake, divergence, a client not to be trusted, a wish to stop."""
+"""Exceptions that are not bugs: a user's mistake, divergence, a refused update, an interruption."""
 
 
 class UserMistake(ValueError):

@@ -1,80 +1,145 @@
 """Named choices with checked options: `{ name = "moreau", lambda = 20 }` -> a call of the factory `moreau`.
 
-A factory's signature is the only place where its options, their defaults and their bounds are written down. Nothing
-here imports by name: a name is looked up in a table that the code wrote.
+A factory's signature is the only place where its options, their defaults and their bounds are written down: they are
+its keyword arguments. An option may itself be a choice from another registry; it is marked `OneOf(registry)`, and the
+factory gets a function that makes what was chosen. Nothing here imports by name: a name is looked up in a table.
 """
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_args, get_type_hints
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from idiolect.errors import UserMistake
+from idiolect.registry import REGISTRIES, Choice, Factory, Registry
 
-Registry = Mapping[str, Callable[..., Any]]
-
-
-def make(registry: Registry, what: str, name: str, options: Mapping[str, Any], *args: Any, **given: Any) -> Any:
-    """Call the factory `name` with checked `options`, and with what the caller adds."""
-    return registry[name](*args, **checked(registry, what, name, options), **given)
+GIVEN = ("seed", "data_dir")  # what a factory may want that comes from the run, not from its user
 
 
-def choose(registry: Registry, what: str, choice: Mapping[str, Any], *args: Any) -> Any:
-    """The same from one table that holds the name and the options."""
-    return make(registry, what, choice["name"], {key: choice[key] for key in choice if key != "name"}, *args)
+class OneOf(NamedTuple):
+    """Marks an option that is a choice from a registry, as in `Annotated[Maker, OneOf("models")]`."""
+
+    kind: str
+
+    @property
+    def registry(self) -> Registry:
+        """Looked up when it is needed, since registries hold the factories that use them."""
+        return REGISTRIES[self.kind]
 
 
-def checked(registry: Registry, what: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def make(registry: Registry, what: str, choice: Choice, *args: Any, **given: Any) -> Any:
+    """Call the chosen factory with checked options, and with what it wants of the arguments that the caller adds."""
+    return maker(registry, what, choice)(*args, **_wanted(registry[choice.name], given))
+
+
+def maker(registry: Registry, what: str, choice: Choice) -> Factory:
+    """The chosen factory with its options checked and filled in, not yet called."""
+    options, nested = checked(registry, what, choice), _nested(registry[choice.name])
+    for name, inner in nested.items():
+        options[name] = maker(inner.registry, f"{what}.{name}", options[name])
+    return partial(registry[choice.name], **options)
+
+
+def checked(registry: Registry, what: str, choice: Choice) -> dict[str, Any]:
     """The factory's keyword arguments, complete with defaults, or one sentence on what is wrong."""
-    known(registry, what, name)
-    model = _options_model(registry[name])
+    known(registry, what, choice.name)
+    factory = registry[choice.name]
+    model, nested = _options_model(factory), _nested(factory)
     try:
-        values = model.model_validate(dict(options))
+        values = model.model_validate(dict(choice.options))
     except ValidationError as error:
-        raise UserMistake(
-            sentence(error, what, (field.alias or key for key, field in model.model_fields.items()))
-        ) from None
-    return {key: getattr(values, key) for key in type(values).model_fields}
+        raise UserMistake(sentence(error, model, what)) from None
+    found = {key: getattr(values, key) for key in type(values).model_fields}
+    for name, inner in nested.items():
+        where = f"{what}.{name}"
+        found[name] = complete(inner.registry, where, as_choice(found[name], where, inner.registry))
+    return found
+
+
+def complete(registry: Registry, what: str, choice: Choice) -> Choice:
+    """The choice with every option written out, defaults included, under the names that a user writes."""
+    return Choice(choice.name, as_written(checked(registry, what, choice)))
+
+
+def as_choice(value: Any, what: str, names: Iterable[str] = ()) -> Choice:
+    """A choice from a name, or from a table with a `name` and options; `names` are told to who gives none."""
+    if isinstance(value, Choice):
+        return value
+    if isinstance(value, str):
+        return Choice(value)
+    if callable(value):  # the default of an option, as its factory's signature has it
+        return Choice(value.__name__)
+    if not isinstance(value, Mapping):
+        raise UserMistake(f"{what} is {value!r}, but must be a name, or a table with a name and options")
+    if "name" not in value:
+        raise UserMistake(f"{what}.name is missing{_listed(names)}")
+    return Choice(value["name"], {key: inner for key, inner in value.items() if key != "name"})
 
 
 def as_written(options: Mapping[str, Any]) -> dict[str, Any]:
     """Checked options under the names a user writes (`lambda`, not `lambda_`), without those that are not set."""
-    return {name.rstrip("_"): value for name, value in options.items() if value is not None}
+    return {name.rstrip("_"): _as_read(value) for name, value in options.items() if value is not None}
+
+
+def _as_read(value: Any) -> Any:
+    """A value as a recipe would give it, with lists for tuples, so that defaults equal what is written out."""
+    if hasattr(value, "_fields"):
+        return type(value)(*map(_as_read, value))
+    if isinstance(value, list | tuple):
+        return [_as_read(inner) for inner in value]
+    return {key: _as_read(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def known(names: Iterable[str], what: str, name: str) -> None:
     """Refuse a name that is not in the table, and say which ones are."""
     choices, name = list(names), str(name)
     if name not in choices:
-        raise UserMistake(f"{what} is '{name}'{_guess(name, choices)}; known are {', '.join(choices)}")
+        raise UserMistake(f"{what} is '{name}'{_guess(name, choices)}{_listed(choices)}")
 
 
-def sentence(error: ValidationError, where: str = "", fields: Iterable[str] = (), model: Any = None) -> str:
+def sentence(error: ValidationError, model: type[BaseModel], where: str = "") -> str:
     """The first complaint of pydantic in one sentence: the field, the value, what would be right."""
     first = error.errors()[0]
-    path = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+    place = [str(part) for part in (where, *first["loc"]) if part != ""]
+    path = ".".join(place)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        names = list(fields) if model is None else _fields_at(model, first["loc"][:-1])
-        listed = f"; known are {', '.join(names)}" if names else ""
-        return f"{path} is not a known key{_guess(str(first['loc'][-1]), names)}{listed}"
+        names = _fields_at(model, first["loc"][:-1])
+        return f"{path} is not a known key{_guess(place[-1], names)}{_listed(names)}"
     if first["type"] in ("missing", "missing_argument"):
         return f"{path} is missing"
+    if isinstance(cause := (first.get("ctx") or {}).get("error"), UserMistake):  # it names its key, but not where
+        return ".".join([*place[:-1], str(cause)])
     if not first["loc"]:
         return first["msg"].removeprefix("Value error, ")
     return f"{path} is {first['input']!r}, but {first['msg'][0].lower() + first['msg'][1:]}"
 
 
-def _options_model(factory: Callable[..., Any]) -> type[BaseModel]:
-    hints = get_type_hints(factory, include_extras=True)
+def _wanted(factory: Factory, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What of it the factory has a parameter for."""
+    parameters = inspect.signature(factory).parameters
+    return {name: value for name, value in given.items() if name in parameters}
+
+
+def _options_model(factory: Factory) -> type[BaseModel]:
+    hints, nested = get_type_hints(factory, include_extras=True), _nested(factory)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(factory).parameters.items():
-        if parameter.kind is not parameter.KEYWORD_ONLY or name == "seed":
-            continue  # positional arguments and the seed come from the code, not from the user
+        if parameter.kind is not parameter.KEYWORD_ONLY or name in GIVEN:
+            continue  # positional arguments and what the run gives come from the code, not from the user
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (hints[name], Field(default, alias=name.rstrip("_")))
+        kind = Any if name in nested else hints.get(name, Any)
+        fields[name] = (kind, Field(default, alias=name.rstrip("_")))
     return create_model(factory.__name__, __config__=ConfigDict(extra="forbid", strict=False), **fields)
+
+
+def _nested(factory: Factory) -> dict[str, OneOf]:
+    """The options of a factory that are choices themselves."""
+    hints = get_type_hints(factory, include_extras=True)
+    marks = {name: [mark for mark in get_args(hint)[1:] if isinstance(mark, OneOf)] for name, hint in hints.items()}
+    return {name: found[0] for name, found in marks.items() if found}
 
 
 def _guess(name: str, choices: list[str]) -> str:
@@ -82,12 +147,25 @@ def _guess(name: str, choices: list[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
+def _listed(names: Iterable[str]) -> str:
+    """What would be known, at the end of a sentence."""
+    known_ones = ", ".join(names)
+    return f"; known are {known_ones}" if known_ones else ""
+
+
 def _fields_at(table: Any, path: Iterable[str | int]) -> list[str]:
     """The keys of a table nested in another: of a model, or of a named tuple in one."""
     for part in path:
         if isinstance(part, str):
-            table = _innermost(get_type_hints(table)[part])
-    return list(table.model_fields) if hasattr(table, "model_fields") else list(getattr(table, "_fields", ()))
+            table = _innermost(_hints(table).get(part))
+    return list(_hints(table))
+
+
+def _hints(table: Any) -> dict[str, Any]:
+    """The keys of a table as a user writes them, and what each must be."""
+    if hasattr(table, "model_fields"):
+        return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
+    return get_type_hints(table) if hasattr(table, "_fields") else {}
 
 
 def _innermost(hint: Any) -> Any:
