@@ -1,4 +1,4 @@
-"""What folds a protocol over a timeline."""
+"""Engines that run a protocol over a timeline: the simulator, the engine with a real clock, and their backends."""
 
 from idiolect.engines.backend import Backend, ThreadBackend
 from idiolect.engines.simulator.real_time import run_in_real_time

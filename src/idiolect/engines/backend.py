@@ -1,4 +1,4 @@
-"""Who computes the turns of clients: threads of this process, or others elsewhere that can do the same."""
+"""The backend interface, which computes the turns of clients, and the backend on threads of this process."""
 
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait

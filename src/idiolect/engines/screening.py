@@ -1,4 +1,4 @@
-"""What a server lets near its model: updates are looked at before they are absorbed, and counted if they are refused.
+"""Screening of updates: a server looks at them before it absorbs them, and counts those that it refuses.
 
 Pure functions of what arrives and of a small state, so that a simulator compiles them and a real server calls them
 unchanged. Shapes are checked first, by `misfit`, in plain Python; then `screen` looks at the numbers.
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Params, PyTree, Scalar, Screening, Upload
+from idiolect.trees import norm
 
 REASONS = ("not finite", "too large", "wrong shape")  # why an update is refused; one may also be cut down
 NOT_FINITE, TOO_LARGE, WRONG_SHAPE, CUT = range(4)
@@ -36,7 +37,7 @@ class ScreeningState(NamedTuple):
 
 def begin(params: Params, clients: int) -> ScreeningState:
     """Before the first update. `clients` are numbered from 0."""
-    own = length(params)
+    own = norm(params)
     lengths = jnp.full(_REMEMBERED, jnp.inf, float).at[-1].set(jnp.where(own > 0, own, jnp.inf))
     counts = jnp.zeros((clients, len(REASONS) + 1), jnp.int32)
     return ScreeningState(lengths, counts, jnp.zeros(clients, bool), jnp.int32(0))
@@ -93,25 +94,7 @@ def typical(watch: ScreeningState, params: Params) -> Scalar:
     """How long updates usually are; infinite while nothing is known."""
     known = jnp.isfinite(watch.lengths).sum()
     median = jnp.sort(watch.lengths)[(known - 1) // 2]  # of an even number the shorter one; of none, infinite
-    return jnp.maximum(median, _LEAST_TYPICAL * length(params))
-
-
-def largest(tree: PyTree) -> Scalar:
-    """The largest entry of a tree without its sign; not finite if any entry is not."""
-    leaves = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)]
-    return jnp.stack([jnp.float32(0), *(jnp.abs(leaf).max(initial=0).astype(jnp.float32) for leaf in leaves)]).max()
-
-
-@jax.jit  # outside of compiled code, a condition would be compiled anew at every call
-def length(tree: PyTree) -> Scalar:
-    """The Euclidean norm, also of numbers too large to be squared."""
-
-    def norm(unit: Scalar) -> Scalar:
-        units = [jnp.ravel(leaf / unit) for leaf in jax.tree.leaves(tree)]
-        return unit * jnp.sqrt(sum((jnp.vdot(x, x).astype(jnp.float32) for x in units), start=jnp.float32(0)))
-
-    plain = norm(jnp.float32(1))
-    return jax.lax.cond(jnp.isfinite(plain), lambda: plain, lambda: norm(largest(tree)))
+    return jnp.maximum(median, _LEAST_TYPICAL * norm(params))
 
 
 def misfit(upload: Upload, expected: PyTree) -> str:

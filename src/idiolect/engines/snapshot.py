@@ -1,4 +1,4 @@
-"""What an engine shows of a run when it pauses."""
+"""The snapshot of a run that an engine gives when it pauses."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

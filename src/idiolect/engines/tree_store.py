@@ -1,4 +1,4 @@
-"""Many trees by number: in memory up to a budget, beyond it in a memory-mapped file.
+"""A store of pytrees by number: in memory up to a memory budget, beyond it in a memory-mapped file.
 
 What stays on clients, and the models they have received but not yet worked on, would otherwise grow with the number of
 clients times the size of the model.
@@ -27,7 +27,7 @@ class TreeStore(MutableMapping[int, PyTree]):
     """A mapping from numbers to trees of arrays. What comes back is a copy, or can never change."""
 
     def __init__(self, memory: MemoryBudget) -> None:
-        self._room, self._used = memory, 0
+        self._budget, self._used = memory, 0
         self._near: dict[int, PyTree] = {}
         self._far: dict[int, _Place] = {}
         self._file: _Slots | None = None
@@ -36,11 +36,11 @@ class TreeStore(MutableMapping[int, PyTree]):
         if number in self:
             del self[number]
         size = _size(tree)
-        if self._used + size <= self._room.bytes:
+        if self._used + size <= self._budget.bytes:
             self._near[number], self._used = tree, self._used + size
             return
         if self._file is None:
-            self._file = _Slots(self._room.folder)
+            self._file = _Slots(self._budget.folder)
         self._far[number] = self._file.put(tree)
 
     def __getitem__(self, number: int) -> PyTree:
@@ -64,10 +64,10 @@ class TreeStore(MutableMapping[int, PyTree]):
         return len(self._near) + len(self._far)
 
     def seen_now(self) -> Mapping[int, PyTree]:
-        """What is on the shelf; what lies on disk may be gone or replaced later."""
+        """What is in the store now; what lies on disk may be gone or replaced later."""
         if not self._far:
             return dict(self._near)
-        view = TreeStore(self._room)
+        view = TreeStore(self._budget)
         view._near, view._far, view._file = dict(self._near), dict(self._far), self._file
         return view
 
@@ -122,7 +122,7 @@ class _Slots:
 
     def _memory(self) -> mmap.mmap:
         if self._map is None or len(self._map) < self._end:
-            length = max(2 * self._end, 2**20)  # a sparse file: what is not written takes no memory
+            length = max(2 * self._end, 2**20)  # a sparse file: what is not written takes no space
             self._file.truncate(length)
             self._map = mmap.mmap(self._file.fileno(), length)
         return self._map

@@ -1,4 +1,4 @@
-"""Client work on all cores: one compiled call a client, spread over threads.
+"""A pool of threads for client work on all cores: one compiled call a client.
 
 On CPUs, clients in parallel and one core for each beats batching the clients into one large computation: the operators
 are small, and a batch of models turns matrix products into slower ones. XLA releases the interpreter while it runs, so

@@ -1,1 +1,1 @@
-"""Who is scored, on what, and after how much adaptation."""
+"""Scoring of models: which clients, on which data, after how much adaptation."""

@@ -1,4 +1,4 @@
-"""Who is scored, on what, and after how many adaptation steps.
+"""Scoring of clients' models: which clients, on which data, after how many adaptation steps.
 
 A client is scored on its test part (or its validation part, for choosing settings), and adapts on its adaptation part;
 the two share no sample, and what adapts is never given what is scored. Three kinds of numbers come out: the model as
@@ -9,7 +9,6 @@ the objective itself prescribes (`own`).
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,64 +21,28 @@ from idiolect.contracts import (
     Metric,
     Objective,
     Params,
-    PersonalObjective,
     Problem,
     PyTree,
     Scalar,
     Shard,
     Split,
 )
-from idiolect.engines.learner import adaptation, fine_tune
+from idiolect.engines.learner import fine_tune
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
+from idiolect.evaluation.scores import OWN, Budget, ClientScore, Group
 from idiolect.quantization.layers import named_leaves
 
-Group = Literal["participating", "unseen"]
-OWN = "own"
 _CHUNK = 128  # rows scored at once, at most
-
-
-class Budget(NamedTuple):
-    """How models are personalized before they are scored, and who is scored on what."""
-
-    steps: Sequence[int] = (0, 1)  # numbers of plain gradient steps
-    step_size: float = 0.01
-    batch_size: int = 32
-    split: Literal["test", "validation"] = "test"
-    at_most: int | None = None  # score a fixed random choice of this many clients of each group
-
-
-class ClientScore(NamedTuple):
-    """One client's scores; `scores` maps "0", "1", … (steps) and "own" to the metric on its scored part.
-
-    `also` has the same of the problem's further metrics, by their names.
-    """
-
-    client: int
-    group: Group
-    samples: int
-    scores: dict[str, float]
-    also: dict[str, dict[str, float]]
-
-
-class Spread(NamedTuple):
-    """A metric over clients: mean, standard deviation, mean of the worst tenth."""
-
-    mean: float
-    std: float
-    worst_decile: float
-    clients: int
-
 
 Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
 
 
-def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Scorer:
+def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
     """One client's scores, a row per metric and a column per budget, as one compiled function.
 
     Only the problem's functions matter here, and of its clients how many rows they are scored on.
     """
-    prescribed = adaptation(objective)
     rows = _rows_at_once(scored_split(problem.clients, budget))
 
     def score(params: Params, own: PyTree, adapt: Shard, scored: Shard, key: Key) -> jax.Array:
@@ -93,7 +56,7 @@ def scorer(problem: Problem, objective: Objective | PersonalObjective, budget: B
         models = [params]
         for done, steps in pairwise((0, *budget.steps)):
             models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
-        models.append(prescribed(oracle, own, params, key).params)
+        models.append(objective.adapt(oracle, own, params, key).params)
         # One after the other, so that what judges them is compiled once.
         return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
 
@@ -133,12 +96,11 @@ def evaluate(
 Adapter = Callable[[Params, PyTree, Shard, Key], Compressed]
 
 
-def adapter(problem: Problem, objective: Objective | PersonalObjective, budget: Budget) -> Adapter:
+def adapter(problem: Problem, objective: Objective, budget: Budget) -> Adapter:
     """What a client does with the model it receives, as one compiled function."""
-    prescribed = adaptation(objective)
 
     def adapt(params: Params, own: PyTree, shard: Shard, key: Key) -> Compressed:
-        model = prescribed(problem.oracle(shard, budget.batch_size), own, params, key)
+        model = objective.adapt(problem.oracle(shard, budget.batch_size), own, params, key)
         ready = problem.calibrate(model.params, shard)
         before, after = named_leaves(model.params), named_leaves(ready)
         # What was calibrated is no longer one of its levels, if it ever had any.
@@ -169,13 +131,6 @@ def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: 
 
     chunks = (shard.size + chunk - 1) // chunk
     return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size
-
-
-def spread(values: Sequence[float], higher_is_better: bool) -> Spread:
-    """Summarize one number per client; the worst tenth is the lowest or the highest, as the metric has it."""
-    ordered = np.sort(np.asarray(values))[:: 1 if higher_is_better else -1]
-    worst = ordered[: max(1, round(len(ordered) / 10))]
-    return Spread(float(np.mean(ordered)), float(np.std(ordered)), float(np.mean(worst)), len(ordered))
 
 
 def _adaptation_key(seed: int) -> Key:

@@ -1,4 +1,4 @@
-"""One actor's work: it builds the recipe's problem, keeps the rows of its own clients, and computes their turns.
+"""The Ray actor: it makes the experiment's problem, keeps the rows of its own clients, and computes their turns.
 
 All that it holds can be made again from what it was created with, so an actor that takes the place of a dead one gives
 the same results. What comes and goes are lists of arrays: the leaves of trees whose structure both sides know.
@@ -6,30 +6,25 @@ the same results. What comes and goes are lists of arrays: the leaves of trees w
 
 import os
 import time
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from idiolect.contracts import Clients, Problem, PyTree, Split
+from idiolect.contracts import Algorithm, Clients, Problem, PyTree, Split
 from idiolect.engines.backend import dealt
 from idiolect.engines.simulator.server_program import Program, prepare, training_key
-from idiolect.experiments.building import build_algorithm, build_problem
-from idiolect.experiments.schema import parse_recipe
 
 Leaves = list[np.ndarray]
 
 
 class ActorSettings(NamedTuple):
-    """What an actor is created with: the recipe's text, which of how many actors it is, and where things lie."""
+    """What an actor is created with: how to make an experiment's parts, and which of how many actors it is."""
 
-    recipe: str
+    make: Callable[[], Callable[[str, int], tuple[Problem, Algorithm]]]  # for a label and a seed
     number: int
     among: int
-    data_dir: str | None = None
     compiled: str | None = None  # where compiled programs are kept
     naps: Mapping[int, float] = {}  # seconds by which some clients are slower than they need be
 
@@ -48,7 +43,7 @@ class TurnActor:
     def __init__(self, settings: ActorSettings) -> None:
         if settings.compiled is not None:
             jax.config.update("jax_compilation_cache_dir", settings.compiled)  # type: ignore[no-untyped-call]
-        self._errand, self._recipe = settings, parse_recipe(tomllib.loads(settings.recipe))
+        self._settings, self._make = settings, settings.make()
         self._known: dict[str, _Known] = {}
         self._rows: dict[int, Split] = {}
 
@@ -67,16 +62,14 @@ class TurnActor:
         before, shard = jax.tree.unflatten(kept[client], personal), self._rows[seed].shard(client)
         turn = program.turn(before, received, shard, training_key(seed), np.int32(number))
         if number >= 0:
-            time.sleep(self._errand.naps.get(client, 0.0))
+            time.sleep(self._settings.naps.get(client, 0.0))
         return leaves_of(turn)
 
     def _build(self, label: str, seed: int) -> None:
-        settings, recipe = self._errand, self._recipe
-        problem = build_problem(recipe, seed, Path(settings.data_dir) if settings.data_dir else None)
-        own = dealt(problem.clients.participating, settings.among)[settings.number]
+        problem, algorithm = self._make(label, seed)
+        own = dealt(problem.clients.participating, self._settings.among)[self._settings.number]
         self._rows = {seed: only(problem.clients.train, own)}
         if label not in self._known:
-            algorithm = build_algorithm(recipe, recipe.algorithms[recipe.labels.index(label)], problem)
             program = prepare(_without_data(problem), algorithm)
             server = program.protocol.server
             offer = server.offer(server.init(program.init(jax.random.key(seed)), 1))

@@ -1,19 +1,20 @@
-"""The actors of a run, and a backend of them for each of its cells. An actor that dies is replaced, and its work redone.
+"""The pool of Ray actors of a run, and the backend on it for each of its cells.
+
+An actor that dies is replaced, and its work redone.
 
 A turn depends on nothing but what is sent along, so doing it again does no harm; and whoever asked for it takes its
 result once. What clients keep stays with the server and travels with each turn: so a checkpoint has it, and no actor's
 death can lose it.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
 import jax
 import numpy as np
 
-from idiolect.contracts import Clients
+from idiolect.contracts import Algorithm, Clients, Problem
 from idiolect.engines.backend import Job, Pending, dealt
 from idiolect.engines.ray.actor import ActorSettings, TurnActor, leaves_of
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
@@ -29,19 +30,17 @@ class ActorPool:
     def __init__(
         self,
         ray: Any,
-        recipe: str,
+        make: Callable[[], Callable[[str, int], tuple[Problem, Algorithm]]],
         *,
-        data_dir: Path | None = None,
         count: int | None = None,
         naps: Mapping[int, float] = {},
     ) -> None:
         self.ray = ray
         self.count = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        where = None if data_dir is None else str(data_dir.resolve())
         compiled = getattr(jax.config, "jax_compilation_cache_dir", None)
-        self._errands = [ActorSettings(recipe, k, self.count, where, compiled, naps) for k in range(self.count)]
+        self._settings = [ActorSettings(make, k, self.count, compiled, naps) for k in range(self.count)]
         self._remote = ray.remote(TurnActor)
-        self._actors = [self._employed(settings) for settings in self._errands]
+        self._actors = [self._started(settings) for settings in self._settings]
         self.replaced = 0
 
     def actor(self, number: int) -> Any:
@@ -52,10 +51,10 @@ class ActorPool:
         """Put a new actor in the place of a dead one, unless that has been done."""
         if self._actors[number] is dead:
             self.ray.kill(dead)  # it may only be out of reach
-            self._actors[number] = self._employed(self._errands[number])
+            self._actors[number] = self._started(self._settings[number])
             self.replaced += 1
 
-    def _employed(self, settings: ActorSettings) -> Any:
+    def _started(self, settings: ActorSettings) -> Any:
         return self._remote.options(scheduling_strategy="SPREAD").remote(settings)
 
     def __enter__(self) -> "ActorPool":
@@ -72,7 +71,7 @@ class RayBackend:
     """The pool at work on one algorithm and one seed."""
 
     def __init__(self, pool: ActorPool, program: Program, clients: Clients, seed: int) -> None:
-        self._staff, self._program, self._clients, self._seed = pool, program, clients, seed
+        self._pool, self._program, self._clients, self._seed = pool, program, clients, seed
         homes = dealt(clients.participating, pool.count)
         self.count = len(homes)
         self._homes = {client: number for number, members in enumerate(homes) for client in members}
@@ -82,12 +81,12 @@ class RayBackend:
     def submit(self, job: Job) -> "RayPending":
         """Begin a turn where the client's data is."""
         message = (self._program.algorithm.name, self._seed, job.client, job.turn, leaves_of(job.personal))
-        return RayPending(self._staff, self._homes[job.client], (*message, self._put(job)), self._structure(job))
+        return RayPending(self._pool, self._homes[job.client], (*message, self._put(job)), self._structure(job))
 
     def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
         """Which of these have come back; wait for the first of them, but no longer than this."""
         refs = {turn.ref: number for number, turn in pending.items() if isinstance(turn, RayPending)}
-        found, _ = self._staff.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
+        found, _ = self._pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
         turns = [refs[ref] for ref in found]
         return [number for number in turns if _came_back(pending[number])]
 
@@ -96,7 +95,7 @@ class RayBackend:
         if job.version not in self._sent:
             if len(self._sent) == REMEMBERED:
                 del self._sent[next(iter(self._sent))]
-            self._sent[job.version] = self._staff.ray.put(leaves_of(job.offer))
+            self._sent[job.version] = self._pool.ray.put(leaves_of(job.offer))
         return self._sent[job.version]
 
     def _structure(self, job: Job) -> Any:
@@ -116,7 +115,7 @@ class RayPending:
     """A turn under way on an actor."""
 
     def __init__(self, pool: ActorPool, number: int, message: tuple[Any, ...], structure: Any) -> None:
-        self._staff, self._number, self._message, self._structure = pool, number, message, structure
+        self._pool, self._number, self._message, self._structure = pool, number, message, structure
         self._deaths, self._leaves = 0, list[np.ndarray]()
         self._send()
 
@@ -130,10 +129,10 @@ class RayPending:
     def collect(self) -> bool:
         """Wait for the answer; if the actor has died instead, send the work to the one that takes its place."""
         if not self._leaves:
-            errors = self._staff.ray.exceptions
+            errors = self._pool.ray.exceptions
             try:
                 # Copies, or else what clients keep would fill Ray's store.
-                self._leaves = [np.array(leaf) for leaf in self._staff.ray.get(self.ref)]
+                self._leaves = [np.array(leaf) for leaf in self._pool.ray.get(self.ref)]
             except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError) as death:
                 self._again(death)
             except errors.RayTaskError as failure:
@@ -141,7 +140,7 @@ class RayPending:
         return bool(self._leaves)
 
     def _send(self) -> None:
-        self._actor = self._staff.desk(self._number)
+        self._actor = self._pool.actor(self._number)
         self.ref = self._actor.turn.remote(*self._message)
 
     def _again(self, death: Exception) -> None:
@@ -151,5 +150,5 @@ class RayPending:
                 f"--engine ray: {self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
                 f"the last one said: {str(death).strip().splitlines()[0]}"
             ) from None
-        self._staff.replace(self._number, self._actor)
+        self._pool.replace(self._number, self._actor)
         self._send()

@@ -1,4 +1,4 @@
-"""To a Ray cluster, or to one of our own on this machine; what goes wrong on the way is one sentence."""
+"""Connection to a Ray cluster, or to one of our own on this machine; failures are told in one sentence."""
 
 import logging
 import os
@@ -17,7 +17,24 @@ PATIENCE = 10.0  # seconds for an address to answer; Ray itself would try for mi
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[Any]:
-    """While this lasts, the module `ray` is connected: to the address, or to a cluster of its own that ends with it."""
+    """While this lasts, the module `ray` is connected: to the address, or to a cluster of its own that ends with it.
+
+    Args:
+        address: Of a Ray cluster, as HOST:PORT, ray://HOST:PORT or auto; without it, Ray starts on this machine.
+
+    Returns:
+        A context that gives the module `ray`. A cluster that was connected before stays so after it.
+
+    Example:
+        >>> from idiolect import UserMistake
+        >>> from idiolect.engines.ray import connected
+        >>> try:
+        ...     with connected("nowhere"):
+        ...         pass
+        ... except UserMistake:
+        ...     print("that is no address")
+        that is no address
+    """
     ray = _imported()
     if ray.is_initialized():  # whoever did that knows where to, and when to end it
         yield ray

@@ -1,4 +1,4 @@
-"""What folds a protocol without a server over its rounds."""
+"""The simulator of protocols without a server, round by round."""
 
 from idiolect.engines.serverless.layout import Lane
 from idiolect.engines.serverless.peer_program import PeerProgram, prepare_peers

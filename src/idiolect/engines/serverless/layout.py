@@ -1,4 +1,4 @@
-"""What a serverless run is made of, laid out for a compiled program: what is fixed before it, and what changes."""
+"""Arrays of a serverless run for a compiled program: the layout, fixed before it, and the state, which changes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Info, Message, Objective, Params, PyTree, Split
+from idiolect.contracts import Algorithm, Clients, Info, Message, Params, PyTree, Split
 from idiolect.engines.simulator.server_program import training_key
+from idiolect.errors import UserMistake
 from idiolect.network.round_tables import Arrivals, Rounds, accumulated, arrivals
 
 
@@ -27,8 +28,8 @@ class Lane(NamedTuple):
     @property
     def numbers(self) -> PyTree:
         """Of the own objective, if there is one."""
-        objective = self.algorithm and self.algorithm.objective
-        return objective.family.numbers if isinstance(objective, Objective) and objective.family else ()
+        family = self.algorithm and self.algorithm.objective.family
+        return family.numbers if family else ()
 
 
 class Layout(NamedTuple):
@@ -56,12 +57,28 @@ class State(NamedTuple):
     """All agents after some rounds."""
 
     nodes: PyTree  # of every agent
+    own: PyTree  # what the objective keeps on every agent
     memories: PyTree  # of every link, at its receiver
     spoken: Message  # a ring of rounds: what every agent had last sent by then
     descended: PyTree  # by every agent, in all
     totals: Info  # what every agent reported, added up over its wakings
     broken: jax.Array  # the round in which an agent's loss was not finite for the first time, or -1
     lowest: jax.Array  # every agent's smallest weight y so far
+
+
+def first_own(algorithm: Algorithm, lanes: Sequence[Lane], params: Sequence[Params]) -> PyTree:
+    """What the objective keeps on every agent at first; agents run as one batch, so all must keep the same shapes."""
+    kept = [
+        (lane.algorithm or algorithm).objective.begin(start, client)
+        for lane, start in zip(lanes, params, strict=True)
+        for client in lane.clients.participating
+    ]
+    if len({str(jax.tree.map(np.shape, own)) for own in kept}) > 1:
+        raise UserMistake(
+            f"{algorithm.name} keeps models of different widths on its clients, but without a server all agents run as "
+            "one batch; give all the same objective.bits"
+        )
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *kept)
 
 
 def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, newest_only: bool) -> Layout:

@@ -1,4 +1,4 @@
-"""Where the mass of a network of agents is: with them, under way, lost but recoverable, or gone.
+"""Mass accounting of a network of agents: with them, under way, lost but recoverable, or gone.
 
 Agents share out a total of x and y. Steps take from the total of x what they descend; nothing else may change it. So
 what agents hold, what is under way to them and what a running sum will still make good must add up to the start, less
@@ -16,7 +16,7 @@ import optax
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
 from idiolect.engines.serverless.layout import Layout, State
 from idiolect.network.round_tables import Rounds
-from idiolect.protocols.precision import widest
+from idiolect.trees import widest
 
 NOTHING = -1  # the age of a message that never came
 NO_LINK = NOTHING - 1  # the age of a message on the link that leads nowhere

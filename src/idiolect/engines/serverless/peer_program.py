@@ -9,6 +9,7 @@ row. So memory is linear in agents and links, however much is under way.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from idiolect.contracts import Algorithm, Info, Key, Message, Objective, Params, Peer, Problem, PyTree, Scalar, Shard
+from idiolect.contracts import Algorithm, Info, Key, Message, Params, Peer, Problem, PyTree, Scalar, Shard
 from idiolect.engines.learner import Descent, descent
 from idiolect.engines.serverless.layout import Layout, State
 from idiolect.engines.serverless.mass_ledger import TakeStock, stock_taker
-from idiolect.protocols.precision import widest
+from idiolect.trees import widest
 
 _SORTED: dict[str, Any] = {"mode": "promise_in_bounds", "indices_are_sorted": True}
 _IF_THERE: dict[str, Any] = {"mode": "drop", "indices_are_sorted": True}
@@ -33,17 +34,32 @@ class PeerProgram(NamedTuple):
     algorithm: Algorithm
     peer: Peer
     init: Callable[[Key], Params]
-    open: Callable[[Params, Layout, int], State]  # (params of every lane, layout, length of the ring)
+    open: Callable[[Params, PyTree, Layout, int], State]  # (params of every lane, own of every agent, layout, ring)
     advance: Callable[[State, Layout, np.int32, np.int32], State]  # (state, layout, from round, to round)
     models: Callable[[State], Params]  # of every agent
     take_stock: TakeStock
 
 
 def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
-    """Compile (on first call) what the engine needs. Only the problem's functions matter here, not its clients."""
+    """Compile (on first call) what the engine needs. Only the problem's functions matter here, not its clients.
+
+    Args:
+        problem: Whose loss is learned.
+        algorithm: With a protocol that needs no server.
+
+    Returns:
+        The compiled functions, for `simulate_peers`.
+
+    Example:
+        >>> from idiolect import Algorithm, objectives, protocols
+        >>> from idiolect.engines.serverless import prepare_peers
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> mine = Algorithm("mine", objectives.plain(), protocols.push_sum(), local_steps=1)
+        >>> prepare_peers(quadratics(clients=3), mine).peer.carries
+        'shares'
+    """
     peer, objective = algorithm.protocol, algorithm.objective
     assert isinstance(peer, Peer)
-    assert isinstance(objective, Objective), f"{algorithm.name} keeps something on its clients"
     family = objective.family
     kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
 
@@ -62,24 +78,24 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
 
         return jax.lax.fori_loop(start, stop, one_round, state)
 
-    def begin(params: Params, layout: Layout, ring: int) -> State:
-        shard, one = Shard(layout.rows, layout.starts[0], layout.sizes[0]), jax.tree.map(lambda leaf: leaf[0], params)
-        some = descend(jax.tree.map(lambda leaf: leaf[0], layout.numbers))
-        _, info = jax.eval_shape(some, one, shard, layout.keys[0], layout.step_sizes[0, 0])
-        return first_state(peer, params, layout, ring, list(info))
+    def begin(params: Params, own: PyTree, layout: Layout, ring: int) -> State:
+        first = partial(jax.tree.map, lambda leaf: leaf[0])
+        shard, some = Shard(layout.rows, layout.starts[0], layout.sizes[0]), descend(first(layout.numbers))
+        *_, info = jax.eval_shape(some, first(own), first(params), shard, layout.keys[0], layout.step_sizes[0, 0])
+        return first_state(peer, params, own, layout, ring, list(info))
 
     return PeerProgram(
         algorithm,
         peer,
         problem.init,
-        jax.jit(begin, static_argnums=2),
+        jax.jit(begin, static_argnums=3),
         jax.jit(advance, donate_argnums=0),
         jax.jit(lambda state: read(state.nodes)),
         stock_taker(peer),
     )
 
 
-def first_state(peer: Peer, params: Params, layout: Layout, ring: int, reports: list[str]) -> State:
+def first_state(peer: Peer, params: Params, own: PyTree, layout: Layout, ring: int, reports: list[str]) -> State:
     """Every agent with the model of its lane, and nothing said yet."""
     agents, lanes = len(layout.degrees), len(layout.keys)
     start = jax.tree.map(lambda leaf: jnp.repeat(leaf, agents // lanes, axis=0), params)
@@ -92,7 +108,7 @@ def first_state(peer: Peer, params: Params, layout: Layout, ring: int, reports: 
     silence = silence._replace(round=silence.round - 1)
     totals = {name: widest(jnp.zeros(agents)) for name in reports}
     lowest = jax.vmap(peer.holds)(nodes).y
-    return State(nodes, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
+    return State(nodes, own, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
 
 
 def play_round(
@@ -110,12 +126,13 @@ def play_round(
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(layout.keys).reshape(agents)
 
     def step(
-        numbers: PyTree, z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar
-    ) -> tuple[Params, Info]:
-        return descend(numbers)(z, Shard(layout.rows, start, size), key, step_size)
+        numbers: PyTree, own: PyTree, z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar
+    ) -> tuple[PyTree, Params, Info]:
+        return descend(numbers)(own, z, Shard(layout.rows, start, size), key, step_size)
 
     places = (layout.starts[some], layout.sizes[some], keys[some], layout.step_sizes[t])
-    steps, info = jax.vmap(step)(_take(layout.numbers, some), read(nodes), *places)  # l. 4-11
+    told, kept = _take(layout.numbers, some), _take(state.own, some)
+    own, steps, info = jax.vmap(step)(told, kept, read(nodes), *places)  # l. 4-11
     steps = widest(steps)
     nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
     last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)
@@ -125,6 +142,7 @@ def play_round(
     broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
     return State(
         _put(state.nodes, who, nodes),
+        _put(state.own, who, own),
         memories,
         spoken,
         jax.tree.map(lambda total, step: total.at[who].add(step, **_IF_THERE), state.descended, steps),

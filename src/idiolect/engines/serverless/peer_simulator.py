@@ -1,4 +1,4 @@
-"""The embedded engine for protocols without a server: rounds in virtual time, several seeds side by side.
+"""The simulator of protocols without a server: rounds in virtual time, several seeds side by side.
 
 Lanes, one a seed (and algorithm, if there are several), are spread over the workers; those of one worker run as one
 network whose parts are not linked.
@@ -7,23 +7,24 @@ network whose parts are not linked.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Params, PyTree
-from idiolect.engines.checkpointing import Checkpoint, Tick, fill, names_of
-from idiolect.engines.serverless.layout import Lane, build_layout
+from idiolect.engines.checkpointing import Checkpoint, Tick
+from idiolect.engines.serverless.layout import Lane, build_layout, first_own
 from idiolect.engines.serverless.mass_ledger import Stock, joined, pending_messages
 from idiolect.engines.serverless.peer_program import PeerProgram
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
 from idiolect.errors import Diverged
 from idiolect.network.round_tables import oldest, taken_in
+from idiolect.trees import fill, names_of
 
-SECONDS = 1.0  # between two pulses, about
+SECONDS = 1.0  # between two ticks, about
 LEAK = 1e-6  # a share of the mass that no rounding explains
 _TINY = 1e-200  # a weight below this will soon be zero, and x / y nonsense
 
@@ -39,16 +40,40 @@ def simulate_peers(
 ) -> Iterator[list[Snapshot]]:
     """Run the program over every lane's rounds and pause at each of the `times`, with a snapshot of each lane.
 
-    A pause at time t shows the agents after t rounds. Agents sum in 64 bits, whatever floats they learn in.
-    How lanes are spread over workers may show in the last digits, and nowhere else.
+    A pause at time t shows the agents after t rounds. Agents sum in 64 bits, whatever floats they learn in. How lanes
+    are spread over workers may show in the last digits, and nowhere else.
 
-    `tick` hears of every second or so, and can ask for what would have to be `saved` to go on from then. Who goes on
-    is first shown the last pause again.
+    Args:
+        program: From `prepare_peers`.
+        lanes: One for each seed: who holds what, and what the network does.
+        workers: Threads over which the lanes are spread.
+        times: When to pause, in rounds.
+        tick: Hears of every second or so, and can ask for what would have to be saved to go on from then.
+        saved: A checkpoint to go on from. Who goes on is first shown the last pause again.
+
+    Returns:
+        An iterator that runs until the next pause, and gives a snapshot of each lane.
+
+    Example:
+        >>> import inspect
+        >>> from idiolect import Algorithm, objectives, protocols
+        >>> from idiolect.engines import Workers
+        >>> from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
+        >>> from idiolect.network import Links, draw_rounds, topology
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> problem = quadratics(clients=2, dimension=2)
+        >>> program = prepare_peers(problem, Algorithm("mine", objectives.plain(), protocols.push_sum(), local_steps=1))
+        >>> table = draw_rounds(Links(wake=1.0), topology(2, [(0, 1), (1, 0)]), 4, seed=0)
+        >>> with Workers(1) as workers:
+        ...     snapshots = simulate_peers(program, [Lane(problem.clients, table, seed=0)], workers, times=[2.0, 4.0])
+        >>> inspect.isgenerator(snapshots)  # agents begin when the first is asked for
+        True
     """
     width = -(-len(lanes) // workers.count) if saved is None else saved.facts["width"]
     groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
     starts = [[program.init(jax.random.key(lane.seed)) for lane in group] for group in groups]
-    runs = _together(workers, [partial(_Run, program, *both) for both in zip(groups, starts, strict=True)])
+    owns = [first_own(program.algorithm, group, start) for group, start in zip(groups, starts, strict=True)]
+    runs = _together(workers, [partial(_Run, program, *parts) for parts in zip(groups, starts, owns, strict=True)])
     pauses, done, pace = sorted(times), 0, _Pace()
     if saved is not None:
         done, pauses = saved.facts["rounds"], pauses[saved.facts["pauses"] :]
@@ -67,7 +92,7 @@ def simulate_peers(
 
 
 class _Pace:
-    """How many rounds to go between two pulses: as many as take about a second."""
+    """How many rounds to go between two ticks: as many as take about a second."""
 
     def __init__(self) -> None:
         self._rounds, self._asked = 1, time.perf_counter()
@@ -98,22 +123,29 @@ def _together(workers: Workers, tasks: list[Callable[[], Any]]) -> list[Any]:
     return [future.result() for future in futures]
 
 
+class _Shown(NamedTuple):
+    """What the last look showed of all agents: their models, and what objectives keep."""
+
+    models: Params
+    own: PyTree
+
+
 class _Run:
     """Some lanes, as far as they have come."""
 
-    def __init__(self, program: PeerProgram, lanes: Sequence[Lane], params: list[Params]) -> None:
+    def __init__(self, program: PeerProgram, lanes: Sequence[Lane], params: list[Params], own: PyTree) -> None:
         self._program, self._lanes = program, lanes
         self._start = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
-        self._world = build_layout(program.algorithm, lanes, params[0], program.peer.carries == "sums")
+        self._layout = build_layout(program.algorithm, lanes, params[0], program.peer.carries == "sums")
         self._taken_in = [taken_in(lane.table) for lane in lanes]
         self._ring = 1 + max(oldest(lane.table, when) for lane, when in zip(lanes, self._taken_in, strict=True))
-        self._state = program.open(self._start, self._world, self._ring)
+        self._state = program.open(self._start, own, self._layout, self._ring)
         self._done, self._shown_at, self._counted = 0, 0.0, np.zeros(len(lanes), int)
-        self._shown = self._models()
+        self._shown = self._look()
 
     def advance(self, until: int) -> None:
         """Go on until so many rounds are done."""
-        self._state = self._program.advance(self._state, self._world, np.int32(self._done), np.int32(until))
+        self._state = self._program.advance(self._state, self._layout, np.int32(self._done), np.int32(until))
         self._done = until
         jax.tree.leaves(self._state)[-1].block_until_ready()  # so that a tick comes when the rounds are done
 
@@ -122,14 +154,14 @@ class _Run:
         agents, before = self._lanes[0].table.graph.agents, self._counted
         totals = {name: _by_lane(total, agents).sum(1) for name, total in self._state.totals.items()}
         self._counted = np.array([int(lane.table.awake[: self._done].sum()) for lane in self._lanes])
-        self._shown, self._shown_at = self._models(), time
+        self._shown, self._shown_at = self._look(), time
         stock, snapshots = jax.tree.map(np.asarray, self._take_stock()), []
         for number, snapshot in enumerate(self.shown()):
             count = max(int(self._counted[number] - before[number]), 1)
             reports = {name: float(total[number]) / count for name, total in totals.items()} if self._done else {}
             reports |= _mass_report(_lane(stock, number))
             reports |= {
-                "consensus_gap": _gap(_lane(self._shown, number)),
+                "consensus_gap": _gap(_lane(self._shown.models, number)),
                 "smallest_y": float(self._lowest(number).min()),
             }
             leak = _leak(reports["y_leaked"] / agents)
@@ -140,7 +172,7 @@ class _Run:
     def shown(self) -> list[Snapshot]:
         """What the last look showed, without what was reported."""
         return [
-            _snapshot(lane, _lane(self._shown, number), self._shown_at, int(self._counted[number]))
+            self._snapshot(lane, _lane(self._shown, number), int(self._counted[number]))
             for number, lane in enumerate(self._lanes)
         ]
 
@@ -157,9 +189,25 @@ class _Run:
         self._shown = jax.tree.map(np.asarray, fill(f"{name}.shown", self._shown, tensors))
         self._counted, self._shown_at = tensors[f"{name}.counted"], float(tensors[f"{name}.shown_at"])
 
-    def _models(self) -> Params:
+    def _look(self) -> "_Shown":
         agents = self._lanes[0].table.graph.agents
-        return jax.tree.map(lambda leaf: _by_lane(leaf, agents), self._program.models(self._state))
+        shown = _Shown(self._program.models(self._state), self._state.own)
+        return jax.tree.map(lambda leaf: np.array(_by_lane(leaf, agents)), shown)  # copies, as the state is overwritten
+
+    def _snapshot(self, lane: Lane, shown: "_Shown", wakings: int) -> Snapshot:
+        """Every agent's own model, and what its objective keeps; a client that is no agent begins with the average."""
+        average = jax.tree.map(lambda leaf: leaf.mean(0, dtype=np.float64).astype(leaf.dtype), shown.models)
+        place = {client: agent for agent, client in enumerate(lane.clients.participating)}
+        begin = (lane.algorithm or self._program.algorithm).objective.begin
+
+        def model(client: int) -> Params:
+            return _lane(shown.models, place[client]) if client in place else average
+
+        def own(client: int) -> PyTree:
+            return _lane(shown.own, place[client]) if client in place else begin(average, client)
+
+        kept = {client: own(client) for client in place} if jax.tree.leaves(shown.own) else {}
+        return Snapshot(self._shown_at, wakings, average, model, kept, own, {})
 
     def _take_stock(self) -> Stock:
         last, peer = self._done - 1, self._program.peer
@@ -168,7 +216,7 @@ class _Run:
             for lane, when in zip(self._lanes, self._taken_in, strict=True)
         ]
         under_way = jnp.asarray(joined(pending, peer))
-        return self._program.take_stock(self._state, self._world, self._start, under_way, jnp.int32(last))
+        return self._program.take_stock(self._state, self._layout, self._start, under_way, jnp.int32(last))
 
     def _lowest(self, number: int) -> np.ndarray:
         return _by_lane(self._state.lowest, self._lanes[0].table.graph.agents)[number]
@@ -200,17 +248,6 @@ def _lane(tree: PyTree, number: int) -> PyTree:
 def _by_lane(leaf: Any, agents: int) -> np.ndarray:
     values = np.asarray(leaf)
     return values.reshape(-1, agents, *values.shape[1:])
-
-
-def _snapshot(lane: Lane, models: Params, time: float, wakings: int) -> Snapshot:
-    average = jax.tree.map(lambda leaf: leaf.mean(0, dtype=np.float64).astype(leaf.dtype), models)
-    place = {client: agent for agent, client in enumerate(lane.clients.participating)}
-
-    def model(client: int) -> Params:
-        """An agent's own model; a client that is no agent gets the average."""
-        return jax.tree.map(lambda leaf: leaf[place[client]], models) if client in place else average
-
-    return Snapshot(time, wakings, average, model, {}, lambda client: (), {})
 
 
 def _mass_report(stock: Stock) -> dict[str, float]:

@@ -1,1 +1,1 @@
-"""Protocols with a server, folded over a timeline: in virtual time, in real time, and step by step."""
+"""Engines for protocols with a server: in virtual time, in real time, and step by step."""

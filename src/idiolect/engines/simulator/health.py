@@ -1,4 +1,4 @@
-"""When a run must end before its time: it has left the numbers, or it was told to stop at the first bad update.
+"""Checks that end a run early: it has diverged, or it was told to stop at the first bad update.
 
 One client that sends what cannot be right is left out and counted. If more than half of the clients do, or nobody's
 update could ever be used, it is the algorithm that diverges.

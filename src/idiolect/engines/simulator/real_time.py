@@ -1,6 +1,6 @@
 """The engine with a real clock: the server applies updates as they arrive, and writes down when they did.
 
-Every member of the backend works for its clients one after the other, each time on the model of that moment; nobody waits
+Every worker of the backend serves its clients one after the other, each time on the model of that moment; nobody waits
 for anybody. Turns are numbered as they are offered and every event has a time of its own, so that the simulator, on the
 timeline that was written down, does the same again. The clock stands still while the server scores or saves.
 """
@@ -37,7 +37,32 @@ def run_in_real_time(
 ) -> Iterator[Snapshot]:
     """Run the program until the last of the `times`, in seconds, and pause at each of them. The last has the timeline.
 
-    `tick`, `saved` and `memory` are as for the simulator; `read` tells seconds, the system's by default.
+    Args:
+        program: From `prepare`.
+        clients: Who holds what.
+        backend: Computes the turns of clients.
+        seed: Of the start and the batches.
+        times: When to pause, in seconds; the run ends at the last of them.
+        tick: Hears of every event, and can ask for what would have to be saved to go on after it.
+        saved: A checkpoint to go on from.
+        memory: How much of what clients keep and have received lies in memory.
+        read: Tells seconds; the system's by default.
+
+    Returns:
+        An iterator that runs until the next pause, and gives a snapshot.
+
+    Example:
+        >>> import inspect
+        >>> from idiolect import Algorithm, objectives, protocols
+        >>> from idiolect.engines import ThreadBackend, Workers, prepare, run_in_real_time
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> problem = quadratics(clients=2, dimension=2)
+        >>> program = prepare(problem, Algorithm("mine", objectives.plain(), protocols.asynchronous(), local_steps=1))
+        >>> with Workers(1) as workers:
+        ...     backend = ThreadBackend(program, problem.clients, workers, seed=0)
+        ...     snapshots = run_in_real_time(program, problem.clients, backend, seed=0, times=[1.0, 60.0])
+        >>> inspect.isgenerator(snapshots)  # the clock starts when the first is asked for
+        True
     """
     recorder, pauses, horizon = TimelineRecorder(), sorted(times), max(times)
     fold = Fold(program, clients, recorder, backend, seed, memory)

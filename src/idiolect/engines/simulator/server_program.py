@@ -1,4 +1,4 @@
-"""An algorithm on a kind of problem, compiled: what an engine calls, whatever the data and the seed."""
+"""The compiled functions of an algorithm with a server, which engines call whatever the data and the seed."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from idiolect.engines import screening
 from idiolect.engines.generator import WRITTEN_OUT
 from idiolect.engines.learner import learner
 from idiolect.engines.workers import compile_for_clients
+from idiolect.trees import largest, norm
 
 _APART: Any = None  # in place of what is passed by itself
 
@@ -61,15 +62,31 @@ class Program(NamedTuple):
 
 
 def prepare(problem: Problem, algorithm: Algorithm) -> Program:
-    """Compile (on first call) what an engine needs. Only the problem's functions matter here, not its clients."""
+    """Compile (on first call) what an engine needs. Only the problem's functions matter here, not its clients.
+
+    Args:
+        problem: Whose loss is learned.
+        algorithm: With a protocol that has a server.
+
+    Returns:
+        The compiled functions, for `simulate` and `run_in_real_time`.
+
+    Example:
+        >>> from idiolect import Algorithm, objectives, protocols
+        >>> from idiolect.engines import prepare
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> mine = Algorithm("mine", objectives.plain(), protocols.synchronous())
+        >>> prepare(quadratics(clients=3), mine).protocol.schedule.rounds
+        True
+    """
     protocol = algorithm.protocol
     assert isinstance(protocol, Protocol), f"{algorithm.name} has no server; see idiolect.engines.serverless"
     server, work = protocol.server, protocol.work(learner(problem, algorithm))
 
     def turn(personal: PyTree, offer: PyTree, shard: Shard, key: Key, number: np.int32) -> Turn:
         personal, upload, info = work.turn(personal, offer, shard, jax.random.fold_in(key, number))
-        long = screening.length(upload.delta)
-        fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), screening.largest(personal), long))
+        long = norm(upload.delta)
+        fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), largest(personal), long))
         return Turn(personal, upload, long, {name: values.mean() for name, values in info.items()}, fault)
 
     def absorb(
@@ -116,7 +133,7 @@ def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
 
 
 def open_server(program: Program, params: Params, participating: int, total: int) -> ServerState:
-    """The server_state before the first update, for so many clients that take part and so many in all."""
+    """The state before the first update, for so many clients that take part and so many in all."""
     state, watch = program.protocol.server.init(params, participating), screening.begin(params, total)
     return ServerState(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0, float))
 

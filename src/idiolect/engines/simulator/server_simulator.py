@@ -1,8 +1,8 @@
-"""The embedded engine: folds a protocol over a timeline in virtual time, on one machine.
+"""The simulator of protocols with a server: runs them over a timeline in virtual time, on one machine.
 
 What a client computes between a download and its upload depends on nothing else. So the simulator starts outstanding
 turns ahead of time, on all cores, in the order in which the server will need them; what each turn returns, and so every
-result, does not depend on how many run at once. `idiolect.engines.simulator.stepwise_server` is the same fold with nothing clever in it.
+result, does not depend on how many run at once. `stepwise_server` is the same fold with nothing clever in it.
 """
 
 import heapq
@@ -16,7 +16,7 @@ import numpy as np
 
 from idiolect.contracts import Clients, Params, PyTree
 from idiolect.engines.backend import Backend, Job, Pending, ThreadBackend
-from idiolect.engines.checkpointing import Checkpoint, Tick, as_tensors, fill, names_of
+from idiolect.engines.checkpointing import Checkpoint, Tick
 from idiolect.engines.screening import shapes_of, tally
 from idiolect.engines.simulator.health import check_health, check_model
 from idiolect.engines.simulator.server_program import Arrival, Program, open_server, take_in
@@ -25,6 +25,7 @@ from idiolect.engines.tree_store import MemoryBudget, TreeStore
 from idiolect.engines.workers import Workers
 from idiolect.network.recorder import TimelineRecorder
 from idiolect.network.timelines import ARRIVAL, CLOSE, Timeline, events, staleness
+from idiolect.trees import as_tensors, fill, names_of
 
 CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
@@ -44,8 +45,31 @@ def simulate(
 ) -> Iterator[Snapshot]:
     """Run the program over the timeline and pause at each of the `times`.
 
-    `tick` hears of every event, and can ask for what would have to be `saved` to go on after it. What clients keep
-    and have received lies in memory as far as there is `memory`.
+    Args:
+        program: From `prepare`.
+        clients: Who holds what.
+        table: Who works when.
+        backend: Computes the turns of clients; for threads of this process, the workers are enough.
+        seed: Of the start and the batches.
+        times: When to pause, in virtual time.
+        tick: Hears of every event, and can ask for what would have to be saved to go on after it.
+        saved: A checkpoint to go on from.
+        memory: How much of what clients keep and have received lies in memory; the rest lies on disk.
+
+    Returns:
+        An iterator that runs until the next pause, and gives a snapshot.
+
+    Example:
+        >>> from idiolect import Algorithm, objectives, protocols, timeline
+        >>> from idiolect.engines import Workers, prepare, simulate
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> problem = quadratics(clients=2, dimension=2)
+        >>> program = prepare(problem, Algorithm("mine", objectives.plain(), protocols.asynchronous(), local_steps=1))
+        >>> table = timeline([0, 1, 0], offered=[1.0, 1.0, 3.0], arrived=[2.0, 5.0, 4.0])
+        >>> with Workers(1) as workers:
+        ...     first = next(simulate(program, problem.clients, table, workers, seed=0, times=[0.5, 6.0]))
+        >>> first.updates
+        0
     """
     if isinstance(backend, Workers):
         backend = ThreadBackend(program, clients, backend, seed)
@@ -81,7 +105,7 @@ class Fold:
         seed: int,
         memory: MemoryBudget,
     ) -> None:
-        self._program, self._table, self._crew = program, table, backend
+        self._program, self._table, self._backend = program, table, backend
         protocol, params = program.protocol, program.init(jax.random.key(seed))
         self._server = protocol.server
         self._ledger = open_server(program, params, len(clients.participating), clients.total)
@@ -103,7 +127,7 @@ class Fold:
         """Let each of these clients take a turn that counts for nothing, so that everything is compiled."""
         offer = self._server.offer(self._ledger.server)
         jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
-        for job, turn in [(job, self._crew.submit(job)) for job in jobs]:
+        for job, turn in [(job, self._backend.submit(job)) for job in jobs]:
             arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
             server_state = jax.tree.map(jnp.copy, self._ledger)  # absorbing overwrites some of what it is given
             self._program.absorb(server_state, job.personal, turn.result(), arrival)
@@ -203,7 +227,7 @@ class Fold:
             del self._offers[version], self._needed[version]
 
     def _start_some(self) -> None:
-        while self._waiting and len(self.running) < LOOK_AHEAD * self._crew.count:
+        while self._waiting and len(self.running) < LOOK_AHEAD * self._backend.count:
             self._start_next()
 
     def _start_next(self) -> None:
@@ -212,4 +236,4 @@ class Fold:
         offer = self._offers[version]
         personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
         self._before[turn] = personal
-        self.running[turn] = self._crew.submit(Job(turn, client, personal, version, offer))
+        self.running[turn] = self._backend.submit(Job(turn, client, personal, version, offer))

@@ -1,4 +1,4 @@
-"""The obvious engine: one event at a time, each turn computed when it arrives. Slow; it debugs the fast one.
+"""Reference engine with a server: event by event, each turn computed when it arrives. Slow; it debugs the fast one.
 
 Written apart from the simulator's fold on purpose: a test holds the two to the same bytes.
 """
