@@ -1,48 +1,149 @@
-"""The Python interface: a recipe, or a problem of your own, in one call."""
+"""The Python interface: an experiment, or one algorithm on a problem of your own, in one call."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from idiolect import catalog
-from idiolect.contracts import Algorithm, Peer, Problem, Protocol, Screening, StepRule
+from idiolect.contracts import Algorithm, Problem, Screening, StepRule
 from idiolect.engines import Workers
+from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import UserMistake
-from idiolect.evaluation.scoring import OWN, Budget
-from idiolect.experiments.building import Setting, check_graph, check_timeline
-from idiolect.experiments.places import Place
-from idiolect.experiments.recipe_files import load_recipe
-from idiolect.experiments.recording import Cell, Result, prepare_cell
-from idiolect.experiments.running import run_cell
-from idiolect.network import Network, Timeline, draw_timeline
+from idiolect.evaluation.scores import Budget
+from idiolect.experiments.building import BuiltSeed, build_seed
+from idiolect.experiments.describing import write_experiment
+from idiolect.experiments.places import Place, check_place, opened
+from idiolect.experiments.recipe_files import completed, load_recipe
+from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining
+from idiolect.experiments.recording import Result
+from idiolect.experiments.references import score_reference
+from idiolect.experiments.running import Progress, Services, run_cells, unfinished_seeds
+from idiolect.experiments.sources import made_by, source_of
+from idiolect.experiments.value import Experiment
+from idiolect.network.delays import Network
 from idiolect.network.round_tables import Rounds
+from idiolect.network.timelines import Timeline
 from idiolect.network.topologies import Wire, erdos_renyi
-from idiolect.network.unreliable_links import Links, draw_rounds
+from idiolect.network.unreliable_links import Links
+from idiolect.own_code import reference_to
 from idiolect.protocols.attacks import Attack
+from idiolect.results.checkpoint_files import Pace, checkpoints
+from idiolect.results.folder import RunFolder, begin_folder, check_clock, check_folder
+from idiolect.results.run import Run
+from idiolect.results.summary_files import write_summary
+from idiolect.results.traits import write_traits
 
 
 def run(
-    recipe: str = "demo",
+    experiment: Experiment | Callable[[], Experiment] | str = "demo",
     *settings: str,
     out: str | Path,
     data_dir: str | Path | None = None,
     place: Place = Place(),
-) -> dict[str, Any]:
-    """Run a recipe into the folder `out` and return its summary: what `idiolect run` does.
+    code: Sequence[str] = (),
+    progress: Callable[[Progress], None] = lambda state: None,
+    pace: Pace = Pace(),
+    memory: int = MemoryBudget().bytes,
+    stop: Callable[[], bool] = lambda: False,
+    notice: Callable[[str], None] = lambda sentence: None,
+) -> Run:
+    """Run an experiment into a folder, or what is missing of it there.
 
-    `settings` are `path.to.key=value` strings. A run that was interrupted goes on. Clients work at the `place`.
+    A run that was interrupted, or killed, goes on when this is called again, to the same bytes. A folder that belongs
+    to another experiment is refused with the difference named.
+
+    Args:
+        experiment: A value, an importable function that makes one (which actors elsewhere can call as well), or the
+            name or path of a recipe.
+        settings: `path.to.key=value` on top of a recipe.
+        out: The run folder.
+        data_dir: Where data sets lie.
+        place: Where clients work, and by which clock.
+        code: Modules and files that register what a recipe names, for actors elsewhere.
+        progress: Hears how far the run is.
+        pace: How often the run is saved.
+        memory: Bytes of what clients keep; the rest goes to disk.
+        stop: If it says so, the run is saved and `Interrupted` is raised.
+        notice: Hears what a user may want to know.
+
+    Returns:
+        The run, as typed records.
+
+    Example:
+        >>> import idiolect
+        >>> problem = idiolect.Choice("quadratics", {"clients": 4})
+        >>> mine = idiolect.Experiment(problem, ["fedavg", "persa_fl_me"], horizon=40.0)
+        >>> idiolect.run(mine, out=tmp / "mine").summary.metric
+        'loss'
     """
-    from idiolect.results.execute import run_recipe
+    chosen = _experiment(experiment, settings, notice)
+    out, where = Path(out), None if data_dir is None else Path(data_dir)
+    check_clock(out, place.clock)
+    check_place(place, chosen)
+    check_folder(out, chosen)
+    source = source_of(chosen, tuple(code), where) if place.engine == "ray" else None
+    first = _built_first(chosen, out, where, place)
+    with opened(place, source) as execution:
+        folder = begin_folder(out, chosen, real_clock=place.clock == "real")
+        save = partial(checkpoints, folder.path / "checkpoints", write_experiment(chosen))
+        checkpointers = partial(save, pace=pace, memory=memory, stop=stop, notice=notice)
+        with folder.locked(), Workers() as workers:
+            services = Services(workers, progress, checkpointers, execution)
+            on_seed = partial(_note_seed, folder, chosen)
+            for result in run_cells(chosen, services, data_dir=where, first=first, skip=folder.has, on_seed=on_seed):
+                folder.add(result)
+            return _summed_up(Run(out, chosen, runnable=True, data_dir=where, advice=first.advice))
 
-    folder = None if data_dir is None else Path(data_dir)
-    return run_recipe(load_recipe(recipe, list(settings)), Path(out), data_dir=folder, place=place)
+
+def _experiment(
+    given: Experiment | Callable[[], Experiment] | str, settings: Sequence[str], notice: Callable[[str], None]
+) -> Experiment:
+    if isinstance(given, Experiment):
+        return completed(given)
+    if isinstance(given, str | Path):
+        return load_recipe(given, settings, notice=notice)
+    if not callable(given):
+        raise UserMistake(
+            f"experiment is {type(given).__name__}, but must be an Experiment, a function that makes one, or a recipe"
+        )
+    reference = reference_to(given)
+    if reference is not None:
+        return made_by(reference)
+    made = given()
+    if not isinstance(made, Experiment):
+        raise UserMistake(f"experiment gives {type(made).__name__}, but must give an Experiment")
+    return completed(made)
+
+
+def _built_first(experiment: Experiment, out: Path, data_dir: Path | None, place: Place) -> BuiltSeed:
+    """The first seed that has anything left to do, built before anything is written, so that mistakes show."""
+    folder = RunFolder(out)
+    seed = next(iter(unfinished_seeds(experiment, folder.has)), experiment.seeds[0])
+    return build_seed(experiment, seed, data_dir, timelines=place.clock == "virtual")
+
+
+def _note_seed(folder: RunFolder, experiment: Experiment, built: BuiltSeed) -> None:
+    """What is noted of a seed before its clients work: who holds what, and what references score."""
+    write_traits(folder.path, built.seed, built.problem.clients)
+    for name in experiment.evaluation.references:
+        if not folder.has_reference(name, built.seed):
+            folder.add_reference(score_reference(experiment, built.problem, name, built.seed))
+
+
+def _summed_up(found: Run) -> Run:
+    """Write the tables and the report of a run whose cells are finished."""
+    # Here, since drawing takes a while to import, and `learn` draws nothing.
+    from idiolect.report.report_data import report_data_of
+    from idiolect.report.writing import PAGE, write_page
+
+    RunFolder(found.path).write_tables(found.cells, write_summary(found.summary))
+    write_page(report_data_of([found]), found.path / PAGE)
+    return found
 
 
 def learn(
     problem: Problem,
-    algorithm: str = "persa_fl_me",
+    algorithm: str | Algorithm = "persa_fl_me",
     *,
     objective: Mapping[str, Any] | None = None,
     protocol: Mapping[str, Any] | None = None,
@@ -61,60 +162,72 @@ def learn(
     attack: Attack | None = None,
     seed: int = 0,
 ) -> Result:
-    """Run one algorithm (a name of the catalog, or `objective+protocol`) on a problem, in virtual time.
+    """Run one algorithm on a problem, in virtual time: one cell of an experiment, without a folder.
 
-    With a server, `network` decides when clients work; without one, `topology` and `links` do, and a round is a unit of
-    time. A `timeline` made by hand takes their place. A server screens what arrives; `attack` makes some clients lie.
+    Args:
+        problem: A problem of your own, or of the catalog.
+        algorithm: A name of the catalog, `objective+protocol`, or an `Algorithm` record of your own.
+        objective: Options of a named objective.
+        protocol: Options of a named protocol.
+        local_steps: Of a named algorithm; 10 with a server and 1 without, unless the algorithm says otherwise.
+        step_size: Of a named algorithm.
+        batch_size: Of a named algorithm.
+        step_rule: Of a named algorithm without a server.
+        network: When clients work, with a server.
+        topology: Who can send to whom, without one.
+        links: And what happens to messages; a round is a unit of time.
+        timeline: Made by hand, in place of what would be drawn.
+        horizon: When the run ends.
+        points: At how many evenly spaced times models are scored.
+        budget: How they are adapted first.
+        screening: What a server does with updates that cannot be right.
+        attack: Makes some clients lie.
+        seed: Of the start, the batches and what the network does.
+
+    Returns:
+        The scores, the timeline, the shared model and each client's own.
+
+    Example:
+        >>> import idiolect
+        >>> from idiolect.problems.synthetic import quadratics
+        >>> result = idiolect.learn(quadratics(clients=4), "fedavg", horizon=40.0, step_size=0.1)
+        >>> result.points[0].scores["participating"]["0"].mean > result.points[-1].scores["participating"]["0"].mean
+        True
     """
-    chosen = catalog.algorithm(
-        algorithm,
+    if timeline is not None:
+        horizon = float(timeline.length if isinstance(timeline, Rounds) else timeline.arrived.max())
+    line: NamedAlgorithm | Algorithm
+    if isinstance(algorithm, Algorithm):
+        line = algorithm
+    else:
+        training = OwnTraining.model_construct(
+            local_steps=local_steps, step_size=step_size, batch_size=batch_size, step_rule=step_rule
+        )
+        line = NamedAlgorithm.model_construct(
+            name=algorithm, objective=dict(objective or {}), protocol=dict(protocol or {}), training=training
+        )
+    evaluation = Evaluation(
+        points=points,
+        steps=list(budget.steps),
+        step_size=budget.step_size,
+        batch_size=budget.batch_size,
+        split=budget.split,
+        at_most=budget.at_most,
+        headline="own",
+    )
+    cell = Experiment(
         problem,
-        objective=objective,
-        protocol=protocol,
-        local_steps=local_steps,
-        step_size=step_size,
-        batch_size=batch_size,
-        step_rule=step_rule,
+        [line],
+        seeds=[seed],
+        horizon=horizon,
+        network=network,
+        topology=topology,
+        links=links,
+        timeline=timeline,
+        evaluation=evaluation,
         screening=screening,
         attack=attack,
     )
-    table: Timeline | Rounds
-    if isinstance(chosen.protocol, Peer):
-        table = _rounds(timeline, topology, links, len(problem.clients.participating), int(horizon), seed)
-        check_graph(table.graph, chosen)
-        horizon = float(table.length)
-    else:
-        table = _turns(timeline, network, chosen, problem, horizon, seed)
-        horizon = horizon if timeline is None else float(table.arrived.max())
-    cell_ = catalog.cell(algorithm)
-    optimum = problem.optimum(cell_.objective, catalog.objective_options(cell_, objective or {}), batch_size)
-    setting = Setting(np.linspace(0, horizon, points + 1).tolist(), budget, OWN)
     with Workers() as workers:
-        cell = Cell(problem.clients, table, seed, optimum)
-        return run_cell(prepare_cell(problem, chosen, budget), cell, setting, workers)
-
-
-def _turns(
-    given: Timeline | Rounds | None, network: Network, algorithm: Algorithm, problem: Problem, horizon: float, seed: int
-) -> Timeline:
-    """The timeline of an algorithm with a server: the given one, or one drawn from the network."""
-    assert isinstance(algorithm.protocol, Protocol)
-    participating = problem.clients.participating
-    if given is None:
-        return draw_timeline(network, participating, algorithm.protocol.schedule, horizon=horizon, seed=seed)
-    if isinstance(given, Rounds):
-        raise UserMistake(f"timeline is a table of rounds between agents, but {algorithm.name} has a server")
-    return check_timeline(given, algorithm, participating)
-
-
-def _rounds(given: Timeline | Rounds | None, wire: Wire, links: Links, agents: int, horizon: int, seed: int) -> Rounds:
-    """The rounds of an algorithm without a server: the given ones, or drawn from the links."""
-    if given is None:
-        return draw_rounds(links, wire(agents, np.random.default_rng([seed, 1])), horizon, seed)
-    if not isinstance(given, Rounds):
-        raise UserMistake(
-            "timeline is a table of turns with a server, but this algorithm has none; make it with rounds()"
-        )
-    if given.graph.agents != agents:
-        raise UserMistake(f"timeline has {given.graph.agents} agents, but {agents} clients take part in training")
-    return given
+        (result,) = run_cells(completed(cell), Services(workers))
+    return result

@@ -1,19 +1,33 @@
-"""Where the clients of a run work: here, or on Ray; and by which clock. No recipe says so: it changes no science."""
+"""The engine and the clock of a run: in this process or on Ray. No recipe says so: it changes no science."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from idiolect import catalog
+from idiolect.contracts import Algorithm, Peer
 from idiolect.errors import UserMistake
-from idiolect.experiments.running import Engine
-from idiolect.experiments.schema import Recipe, write_recipe
+from idiolect.experiments.building import is_serverless
+from idiolect.experiments.running import Execution
+from idiolect.experiments.sources import Source, cell_maker
+from idiolect.experiments.value import Experiment, Line
 
 
 class Place(NamedTuple):
-    """The engine, the cluster's address if there is one, the clock, and how many actors there shall be."""
+    """Where the clients of a run work.
+
+    Args:
+        engine: In this process, or on Ray.
+        address: Of a Ray cluster; without it, Ray runs on this machine.
+        clock: Whether updates count at the times of a virtual network, or as they really arrive.
+        actors: How many hold the clients' data; by default, as many as there are CPUs.
+
+    Example:
+        >>> from idiolect import Place
+        >>> Place("ray", actors=2).chosen()
+        {'engine': 'ray', 'actors': '2'}
+    """
 
     engine: Literal["simulator", "ray"] = "simulator"
     address: str | None = None
@@ -27,34 +41,38 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def opened(place: Place, recipe: Recipe, data_dir: Path | None = None) -> Iterator[Engine]:
-    """The engine, ready to run the algorithms of a recipe."""
-    _check(place, recipe)
-    if place.engine == "simulator":
-        yield Engine()
+def opened(place: Place, source: Source | None) -> Iterator[Execution]:
+    """Whoever computes the turns, ready to run the algorithms of an experiment."""
+    if place.engine == "simulator" or source is None:
+        yield Execution()
         return
     from idiolect.engines.ray import ActorPool, RayBackend, connected
 
     with (
         connected(place.address) as ray,
-        ActorPool(ray, write_recipe(recipe), data_dir=data_dir, count=place.actors) as pool,
+        ActorPool(ray, partial(cell_maker, source), count=place.actors) as pool,
     ):
-        yield Engine(partial(RayBackend, pool), place.clock)
+        yield Execution(partial(RayBackend, pool), place.clock)
 
 
-def _check(place: Place, recipe: Recipe) -> None:
+def check_place(place: Place, experiment: Experiment) -> None:
     """Refuse what cannot run there."""
     if place.engine != "ray":
         for name, value in place.chosen().items():
             raise UserMistake(f"--{name} is {value}, which needs --engine ray")
         return
-    if place.clock == "real" and recipe.timeline is not None:
-        raise UserMistake(f"--clock is real, but timeline is {recipe.timeline}, which only a virtual clock can replay")
-    for label, table in zip(recipe.labels, recipe.algorithms, strict=True):
-        if catalog.serverless(table.name):
+    if place.clock == "real" and experiment.timeline is not None:
+        raise UserMistake("--clock is real, but the experiment has a timeline, which only a virtual clock can replay")
+    for label, line in zip(experiment.labels, experiment.lines, strict=True):
+        if is_serverless(line):
             raise UserMistake(f"--engine is ray, but {label} has no server to send work to actors; leave --engine out")
-        if place.clock == "real" and catalog.in_rounds(table.name):
+        if place.clock == "real" and _in_rounds(line):
             raise UserMistake(
                 f"--clock is real, but {label} works in rounds; take an asynchronous or buffered protocol, such as "
                 "persa_fl_me or fedbuff"
             )
+
+
+def _in_rounds(line: Line) -> bool:
+    protocol = line.protocol if isinstance(line, Algorithm) else catalog.protocol_of(line.name, line.protocol)
+    return not isinstance(protocol, Peer) and protocol.schedule.rounds

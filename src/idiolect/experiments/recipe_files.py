@@ -1,41 +1,118 @@
-"""Recipes from TOML files and from the names of those that ship with the package, with settings on top."""
+"""Recipes from TOML files, and from the names of those that ship with a package, with settings on top."""
 
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from importlib.metadata import entry_points
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from idiolect import catalog
 from idiolect.errors import UserMistake
-from idiolect.experiments.schema import Recipe, parse_recipe
-from idiolect.options import known
+from idiolect.experiments.recipe_tables import NamedAlgorithm
+from idiolect.experiments.value import Experiment, from_tables
+from idiolect.options import as_written, complete, known
+from idiolect.own_code import import_reference, is_reference
+from idiolect.registry import BUILT_IN, Choice
 
-_BUILTIN = resources.files("idiolect.recipes")
+_BUILTIN = resources.files("idiolect") / "recipes"
 
 
 def builtin_recipes() -> dict[str, str]:
-    """The recipes that ship with the package: name -> description."""
+    """The recipes that ship with idiolect and with installed packages: name -> description."""
+    found = {name: tomllib.loads(file.read_text("utf-8")) for name, (file, _) in _recipes().items()}
+    return {name: str(tables.get("description", "")) for name, tables in found.items()}
+
+
+def recipe_source(name: str) -> str:
+    """Which package a recipe comes from."""
+    return _recipes()[name][1]
+
+
+def _recipes() -> dict[str, tuple[Traversable, str]]:
     files = sorted((file for file in _BUILTIN.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text("utf-8"))["description"] for file in files}
+    found: dict[str, tuple[Traversable, str]] = {file.name.removesuffix(".toml"): (file, BUILT_IN) for file in files}
+    for point in entry_points(group="idiolect.recipes"):  # each is the path of a TOML file
+        found[point.name] = (Path(point.load()), f"package {point.dist.name}" if point.dist else point.module)
+    return found
 
 
-def load_recipe(source: str, settings: list[str] | None = None) -> Recipe:
-    """A recipe from a TOML file or a built-in name, with `path.to.key=value` settings applied on top."""
-    name, text = _text(source)
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserMistake(f"recipe {source} is not TOML: {error}") from None
+def load_recipe(
+    source: str | Path, settings: Sequence[str] = (), *, notice: Callable[[str], None] = lambda sentence: None
+) -> Experiment:
+    """An experiment from a TOML file or the name of a recipe, with `path.to.key=value` settings applied on top.
+
+    Args:
+        source: The path of a file, or a name that `idiolect list` has.
+        settings: Such as `horizon=50` or `algorithms.persa_fl_me.objective.lambda=25`.
+        notice: Hears which code of the user's is imported because the recipe names it.
+
+    Returns:
+        The experiment, with every default written out.
+
+    Example:
+        >>> from idiolect import load_recipe
+        >>> load_recipe("demo", ["horizon=50"]).horizon
+        50.0
+    """
+    name, text = _text(str(source))
+    tables = read_toml(text, f"recipe {source}")
     tables.setdefault("name", name)
-    for setting in settings or []:
+    for setting in settings:
         _apply(tables, setting)
-    return parse_recipe(tables)
+    return parse_recipe(tables, notice=notice)
+
+
+def parse_recipe(tables: Mapping[str, Any], *, notice: Callable[[str], None] = lambda sentence: None) -> Experiment:
+    """Check the tables of a recipe of the user's, the options of everything they name included.
+
+    A problem that is named by a reference is imported here, since the user's own recipe names it.
+    """
+    experiment = from_tables(tables)
+    problem = experiment.problem
+    if isinstance(problem, Choice) and is_reference(problem.name):
+        allow_problem(problem.name, notice)
+    return completed(experiment)
+
+
+def allow_problem(reference: str, notice: Callable[[str], None]) -> None:
+    """Import the function that makes a problem, and let experiments name it."""
+    notice(f"importing {reference}, which the recipe names")
+    catalog.PROBLEMS.add(import_reference(reference), reference)
+
+
+def completed(experiment: Experiment) -> Experiment:
+    """The experiment with every option of what it names checked and written out, defaults included."""
+    changes: dict[str, Any] = {"algorithms": [_completed_line(line) for line in experiment.lines]}
+    if isinstance(experiment.problem, Choice):
+        known(catalog.PROBLEMS, "problem.name", experiment.problem.name)
+        changes["problem"] = complete(catalog.PROBLEMS, "problem", experiment.problem)
+    if isinstance(experiment.topology, Choice):
+        changes["topology"] = complete(catalog.TOPOLOGIES, "topology", experiment.topology)
+    return experiment.replace(**changes)
+
+
+def _completed_line(line: Any) -> Any:
+    if not isinstance(line, NamedAlgorithm):
+        return line
+    objective, protocol = catalog.options_of(line.name, line.objective, line.protocol)
+    return line.model_copy(update={"objective": as_written(objective), "protocol": as_written(protocol)})
+
+
+def read_toml(text: str, what: str) -> dict[str, Any]:
+    """The tables of a text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserMistake(f"{what} is not TOML: {error}") from None
 
 
 def _text(source: str) -> tuple[str, str]:
     """A recipe's name and its text."""
-    builtin = builtin_recipes()
+    builtin = _recipes()
     if source in builtin:
-        return source, (_BUILTIN / f"{source}.toml").read_text("utf-8")
+        return source, builtin[source][0].read_text("utf-8")
     path = Path(source)
     if path.is_file():
         return path.stem, path.read_text("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""What is noted of one algorithm on one seed while it runs, and what it came to."""
+"""Scoring and recording of one algorithm on one seed while it runs, and its result."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,86 +15,72 @@ from idiolect.contracts import (
     Metric,
     Params,
     Peer,
-    PersonalObjective,
     Problem,
+    Protocol,
     PyTree,
     Scene,
     Shard,
 )
 from idiolect.engines import Program, Snapshot, Workers, prepare
-from idiolect.engines.learner import uncompressed
 from idiolect.engines.serverless import PeerProgram, prepare_peers
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
-from idiolect.evaluation.scoring import (
-    OWN,
-    Adapter,
-    Budget,
-    ClientScore,
-    Scorer,
-    Spread,
-    adapter,
-    evaluate,
-    own_model,
-    scored_split,
-    scorer,
-    spread,
-)
-from idiolect.experiments.building import Setting
+from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread_over_clients
+from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, own_model, scored_split, scorer
+from idiolect.experiments.evaluation_plan import EvaluationPlan
+from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds
-from idiolect.quantization.sizes import Size, bundle_size
+from idiolect.network.timelines import closing_turns
+from idiolect.quantization.sizes import bundle_size
 from idiolect.quantization.views import LayerView, view_layers
 
 DRAWN = 6  # clients whose scenes are kept, for a picture
 
 
-class Point(NamedTuple):
-    """A run at one moment: the scores of both groups of clients under every budget, and what clients reported."""
-
-    time: float
-    updates: int
-    scores: dict[str, dict[str, Spread]]  # group -> "0", "1", …, "own" -> spread over clients
-    clients: dict[int, dict[str, float]]  # client -> "0", "1", …, "own" -> score
-    reports: dict[str, float]
-    layers: dict[str, LayerView]  # of the first client with levels of its own, if there is one
-
-
-class Moment(NamedTuple):
-    """What the models of some clients do at one time: as received, and as their objective adapts them."""
-
-    time: float
-    received: dict[int, Scene]
-    adapted: dict[int, Scene]
-
-
 class Result(NamedTuple):
-    """One algorithm on one seed, from start to end."""
+    """One algorithm on one seed, from start to end, with its models."""
 
-    label: str
-    seed: int
-    metrics: tuple[Metric, ...]  # the first is the one that `points` have
-    points: list[Point]
-    clients: list[ClientScore]  # at the end
+    record: CellRecord
     table: Timeline | Rounds
     params: Params  # the server's model at the end; the agents' average where there is no server
-    personal: Mapping[int, PyTree]  # what stays on the clients at the end, where a protocol keeps anything
+    personal: Mapping[int, PyTree]  # what stays on the clients at the end, where anything is kept
     compressed: Callable[[int], Compressed]  # a client's own model, as its objective prescribes, with its levels
-    sizes: dict[int, Size]  # of those models, for every client that was scored
-    seconds: float
-    ended: str = ""  # why the run came to nothing before its time, if it did
-    scenes: Sequence[Moment] = ()  # at the start and at the end, where the problem has any
-    stopwatch: Sequence[float] = ()  # seconds of work by each of the points
-    refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
 
     @property
-    def metric(self) -> Metric:
-        """The headline metric."""
-        return self.metrics[0]
+    def label(self) -> str:
+        """The algorithm."""
+        return self.record.label
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.record.seed
+
+    @property
+    def points(self) -> list[Point]:
+        """The run at every time at which it was scored."""
+        return self.record.points
+
+    @property
+    def clients(self) -> list[ClientRecord]:
+        """Every client that was scored, at the end."""
+        return self.record.clients
 
     def model(self, client: int) -> Params:
         """A client's own model: what it received or kept, adapted as its objective prescribes."""
         return self.compressed(client).params
+
+    def __repr__(self) -> str:
+        return f"Result({self.label}, seed {self.seed}, {self.record.metric} {_headline(self.points)})"
+
+
+def _headline(points: Sequence[Point]) -> str:
+    """The last scores of participating clients, before and after adaptation."""
+    if not points:
+        return "not scored"
+    scores = points[-1].scores["participating"]
+    return ", ".join(f"{spread.mean:.4g} ({budget})" for budget, spread in scores.items())
 
 
 class Prepared(NamedTuple):
@@ -125,34 +111,24 @@ class Cell(NamedTuple):
     optimum: Params | None = None
 
 
-class Notes(NamedTuple):
-    """What a record holds so far."""
-
-    points: list[Point]
-    scored: list[ClientScore]  # at the last point
-    scenes: list[Moment]
-    ended: str
-    seconds: float
-    stopwatch: list[float]  # seconds by each of the points
-
-
-class Record:
+class Recorder:
     """What is noted of one cell while it runs."""
 
-    def __init__(self, prepared: Prepared, cell: Cell, setting: Setting, workers: Workers) -> None:
+    def __init__(self, prepared: Prepared, cell: Cell, plan: EvaluationPlan, workers: Workers) -> None:
         self.cell = cell
-        self._prepared, self._setting, self._workers = prepared, setting, workers
+        self._prepared, self._plan, self._workers = prepared, plan, workers
         self._points: list[Point] = []
         self._scored: list[ClientScore] = []
         self._scenes: list[Moment] = []
         self._stopwatch: list[float] = []
         self._last: Snapshot | None = None
+        self._kinds: dict[str, Compressed] = {}
         self._ended, self._seconds, self._began = "", 0.0, time.perf_counter()
 
     @property
     def latest(self) -> float | None:
         """The last headline score."""
-        return self._points[-1].scores["participating"][self._setting.headline].mean if self._points else None
+        return self._points[-1].scores["participating"][self._plan.headline].mean if self._points else None
 
     @property
     def shown(self) -> bool:
@@ -178,11 +154,9 @@ class Record:
         self._ended = self._ended or snapshot.ended
         if self._ended:
             return
-        prepared, cell, setting = self._prepared, self.cell, self._setting
+        prepared, cell, plan = self._prepared, self.cell, self._plan
         label, metrics = prepared.program.algorithm.name, prepared.metrics
-        scored = evaluate(
-            prepared.score, metrics, cell.clients, snapshot, setting.budget, self._workers, seed=cell.seed
-        )
+        scored = evaluate(prepared.score, metrics, cell.clients, snapshot, plan.budget, self._workers, seed=cell.seed)
         fault = _fault_in(label, scored)
         if fault and not snapshot.excused:
             raise Diverged(f"{fault}; a smaller evaluation.step_size may help")
@@ -192,7 +166,7 @@ class Record:
         self._last, self._scored = snapshot, scored
         if not self._points:
             self._scenes = self._moment(snapshot)
-        scores = summarize_clients(scored, metrics[0].higher_is_better)
+        scores = spread_over_clients(scored, metrics[0].higher_is_better)
         reports = {**snapshot.reports, **self._distance(snapshot)}
         each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
         self._stopwatch.append(self._worked())
@@ -201,10 +175,10 @@ class Record:
     def _moment(self, snapshot: Snapshot) -> list[Moment]:
         """What the first few clients do on the rows they are scored on, if the problem can show it and is asked to."""
         scene = self._prepared.scene
-        if scene is None or not self._setting.scenes:
+        if scene is None or not self._plan.scenes:
             return []
         clients, seed = self.cell.clients, self.cell.seed
-        shown, scored = clients.participating[:DRAWN], scored_split(clients, self._setting.budget)
+        shown, scored = clients.participating[:DRAWN], scored_split(clients, self._plan.budget)
         own = {client: own_model(self._prepared.adapt, clients, snapshot, seed, client).params for client in shown}
         received = {client: scene(snapshot.model(client), scored.shard(client)) for client in shown}
         adapted = {client: scene(own[client], scored.shard(client)) for client in shown}
@@ -216,20 +190,19 @@ class Record:
 
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
-        objective = self._prepared.program.algorithm.objective
-        if not isinstance(objective, PersonalObjective):
-            return {}
         for client in self.cell.clients.participating:
-            model = objective.compressed(snapshot.own(client))
-            if model.levels:
-                return view_layers(model)
+            if self._shapes(snapshot, client).levels:
+                return view_layers(own_model(self._prepared.adapt, self.cell.clients, snapshot, self.cell.seed, client))
         return {}
 
-    def _size(self, last: Snapshot, client: int) -> Size:
-        objective = self._prepared.program.algorithm.objective
-        if isinstance(objective, PersonalObjective):
-            return bundle_size(jax.eval_shape(objective.compressed, last.own(client)))
-        return bundle_size(uncompressed(last.params))
+    def _shapes(self, snapshot: Snapshot, client: int) -> Compressed:
+        """A client's model as mere shapes, found once for all clients that keep the same."""
+        own = jax.eval_shape(lambda: snapshot.own(client))
+        kind = str(own)
+        if kind not in self._kinds:
+            shard, key = self.cell.clients.adapt.shard(client), jax.random.key(0)
+            self._kinds[kind] = jax.eval_shape(self._prepared.adapt, snapshot.params, own, shard, key)
+        return self._kinds[kind]
 
     def _distance(self, snapshot: Snapshot) -> dict[str, float]:
         """The mean over clients of the squared distance to the known minimiser."""
@@ -238,31 +211,44 @@ class Record:
         models = [snapshot.model(client) for client in self.cell.clients.participating]
         return {"distance_to_optimum": float(np.mean([_squared_distance(z, self.cell.optimum) for z in models]))}
 
-    def outcome(self, shared_by: int = 1) -> Result:
+    def result(self, shared_by: int = 1) -> Result:
         """All that was noted. Cells that ran side by side share the time."""
         last, cell, prepared = self._last, self.cell, self._prepared
         assert last is not None, "a run is shown at its end, if not before"
-        own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
-        sizes = {scored.client: self._size(last, scored.client) for scored in self._scored}
-        label = prepared.program.algorithm.name
-        scenes = [*self._scenes, *self._moment(last)]
-        return Result(
-            label,
+        first, *further = prepared.metrics
+        protocol = prepared.program.algorithm.protocol
+        record = CellRecord(
+            prepared.program.algorithm.name,
             cell.seed,
-            prepared.metrics,
-            self._points,
-            self._scored,
-            last.table or cell.table,
-            last.params,
-            last.personal,
-            own,
-            sizes,
+            first.name,
+            first.higher_is_better,
+            {metric.name: metric.higher_is_better for metric in further},
             self._worked() / shared_by,
-            self._ended and f"{self._ended}; last scored at time {last.time:g}",
-            scenes,
             [seconds / shared_by for seconds in self._stopwatch],
+            self._ended and f"{self._ended}; last scored at time {last.time:g}",
+            isinstance(protocol, Peer) or protocol.shares,
+            self._points,
+            [self._client(scored, last) for scored in self._scored],
+            [*self._scenes, *self._moment(last)],
             last.refusals,
+            _server_steps(protocol, last.table or cell.table),
         )
+        own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
+        return Result(record, last.table or cell.table, last.params, last.personal, own)
+
+    def _client(self, scored: ClientScore, last: Snapshot) -> ClientRecord:
+        size = bundle_size(self._shapes(last, scored.client))
+        return ClientRecord(*scored, size.bits, size.total)
+
+
+def _server_steps(protocol: Protocol | Peer, table: Timeline | Rounds) -> int:
+    """Versions of the shared model by the end: closed rounds, or full buffers; without a server, rounds."""
+    if isinstance(table, Rounds) or isinstance(protocol, Peer):
+        return table.length if isinstance(table, Rounds) else 0
+    if not protocol.shares:
+        return 0
+    rounds = protocol.schedule.rounds
+    return len(closing_turns(table)) if rounds else int(table.delivered.sum()) // protocol.schedule.updates_per_step
 
 
 def _squared_distance(model: Params, optimum: Params) -> float:
@@ -278,14 +264,3 @@ def _fault_in(label: str, scored: list[ClientScore]) -> str:
                 steps = "its own adaptation" if budget == OWN else f"{budget} adaptation steps"
                 return f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}"
     return ""
-
-
-def summarize_clients(scored: list[ClientScore], higher_is_better: bool) -> dict[str, dict[str, Spread]]:
-    """Spreads over the clients of each group, under every budget."""
-    groups: dict[str, dict[str, Spread]] = {}
-    for group in ("participating", "unseen"):
-        members = [client for client in scored if client.group == group]
-        if members:
-            budgets = members[0].scores
-            groups[group] = {k: spread([m.scores[k] for m in members], higher_is_better) for k in budgets}
-    return groups

@@ -1,1 +1,1 @@
-"""What a run leaves: typed records, its folder, checkpoints and summary."""
+"""Results of a run: typed records, its folder, checkpoints and summary."""

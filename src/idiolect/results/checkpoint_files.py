@@ -1,4 +1,4 @@
-"""Unfinished cells on disk: a run that is killed at any moment goes on from here, to the same results.
+"""Checkpoint files of unfinished cells: a run that is killed at any moment goes on from here, to the same results.
 
 Two checkpoints are kept, and written in turns, so that there is always one that nobody was writing. Each is a file of
 tensors with facts in its header and a digest over all of it; nothing is ever unpickled. One that is damaged, or that
@@ -22,10 +22,10 @@ from idiolect.engines.checkpointing import Checkpoint, Checkpointer
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Interrupted
 from idiolect.experiments.recording import Cell
-from idiolect.export.reader import digest
 from idiolect.files import write_atomically
+from idiolect.trees import digest
 
-FORMAT, VERSION = "idiolect checkpoint", "1"
+FORMAT, VERSION = "idiolect checkpoint", "2"
 
 
 class Pace(NamedTuple):
@@ -51,7 +51,7 @@ def checkpoints(
     stop: Callable[[], bool] = lambda: False,
     notice: Callable[[str], None] = lambda sentence: None,
 ) -> Checkpointer:
-    """A checkpointer in this folder for cells that run side by side; `recipe` is the recipe as it was written.
+    """A checkpointer in this folder for cells that run side by side; `recipe` is the experiment as it was written.
 
     If `stop` says so, the run is saved and `Interrupted`. `notice` hears of checkpoints that cannot be used. What
     clients keep goes to this folder as well, beyond so many bytes of `memory`.
@@ -72,7 +72,7 @@ def checkpoints(
         state.serial, saved = max(found, key=lambda pair: pair[0])
         return saved
 
-    def beat(save_now: Callable[[], Checkpoint]) -> None:
+    def tick(save_now: Callable[[], Checkpoint]) -> None:
         stopping = stop()
         if stopping or state.due():
             with state:
@@ -85,7 +85,7 @@ def checkpoints(
         for file in files:
             file.unlink(missing_ok=True)
 
-    return Checkpointer(load, beat, clear, MemoryBudget(memory, folder))
+    return Checkpointer(load, tick, clear, MemoryBudget(memory, folder))
 
 
 class _Clock:

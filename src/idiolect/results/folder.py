@@ -8,68 +8,104 @@ on with the cells it still lacks, each from its last checkpoint (`idiolect.resul
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from filelock import FileLock, Timeout
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from idiolect.engines.checkpointing import as_tensors, names_of
 from idiolect.errors import UserMistake
-from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.describing import describe, difference, write_experiment
+from idiolect.experiments.recipe_files import read_toml
 from idiolect.experiments.recording import Result
-from idiolect.experiments.schema import Recipe, write_recipe
+from idiolect.experiments.records import CellRecord, ClientRecord, ReferenceRecord
+from idiolect.experiments.serialization import (
+    FORMAT,
+    read_cell,
+    read_reference,
+    write_cell,
+    write_point,
+    write_reference,
+)
+from idiolect.experiments.value import Experiment
 from idiolect.files import is_unfinished, sweep, write_atomically
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline, read_timeline, write_timeline
-from idiolect.results.serialization import FORMAT, cell_record
+from idiolect.trees import as_tensors, names_of
 
+T = TypeVar("T")
+
+RECIPE = "recipe.toml"  # the experiment, with every default written out
 PARTS = ("cells", "timelines", "params", "references", "checkpoints", "traits")
 REAL_CLOCK = "real-clock"  # an empty file in the folder of a run whose times are seconds
 
 
+def saved_tables(path: Path) -> dict[str, Any]:
+    """The description of the experiment that a run folder belongs to."""
+    saved = path / RECIPE
+    if not saved.is_file():
+        raise UserMistake(f"{path} is no run folder: it has no {RECIPE}")
+    try:
+        return read_toml(saved.read_text("utf-8"), str(saved))
+    except (OSError, UnicodeDecodeError) as reason:
+        raise UserMistake(f"{saved} cannot be read: {reason}") from None
+
+
+def clock_of(path: Path) -> str:
+    """By which clock a run goes."""
+    return "real" if (path / REAL_CLOCK).is_file() else "virtual"
+
+
 def check_clock(path: Path, clock: str) -> None:
     """Refuse to go on with a run by another clock than it began with."""
-    other = "real" if (path / REAL_CLOCK).is_file() else "virtual"
-    if (path / "recipe.toml").is_file() and clock != other:
-        raise UserMistake(f"--clock is {clock}, but the run in {path} has a {other} clock")
+    if (path / RECIPE).is_file() and clock != clock_of(path):
+        raise UserMistake(f"--clock is {clock}, but the run in {path} has a {clock_of(path)} clock")
 
 
-def saved_recipe(path: Path) -> Recipe:
-    """The recipe of a run folder."""
-    if not (path / "recipe.toml").is_file():
-        raise UserMistake(f"{path} is no run folder: it has no recipe.toml")
-    return load_recipe(str(path / "recipe.toml"))
+def begin_folder(path: Path, experiment: Experiment, *, real_clock: bool = False) -> "RunFolder":
+    """The folder of an experiment's run, made if it is not there; one that belongs to another is refused."""
+    saved = path / RECIPE
+    check_folder(path, experiment)
+    try:
+        if not saved.is_file() and path.exists() and not all(map(_of_a_start, path.iterdir())):
+            raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
+        path.mkdir(parents=True, exist_ok=True)
+        if not saved.is_file():
+            (path / REAL_CLOCK).unlink(missing_ok=True)  # of a run that never began
+            if real_clock:
+                (path / REAL_CLOCK).touch()
+            write_atomically(saved, write_experiment(experiment).encode())
+        for part in PARTS:
+            (path / part).mkdir(exist_ok=True)
+    except OSError as reason:
+        raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
+    return RunFolder(path)
+
+
+def check_folder(path: Path, experiment: Experiment) -> None:
+    """Refuse a folder that belongs to another experiment, and name the difference."""
+    if (path / RECIPE).is_file() and (found := difference_to(path, experiment)):
+        raise UserMistake(f"--out {path} holds a run of another experiment: {found}; name a new folder")
+
+
+def difference_to(path: Path, experiment: Experiment) -> str:
+    """Where an experiment differs from the one that a folder belongs to, in words; empty if it does not."""
+    there, here = saved_tables(path), json.loads(json.dumps(describe(experiment)))
+    for tables in (there, here):
+        tables.pop("factory", None)  # who made it changes nothing of what it is
+    return difference(there, here)
 
 
 class RunFolder:
     """Where a run keeps its files."""
 
-    def __init__(self, path: Path, recipe: Recipe, *, real_clock: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        text = write_recipe(recipe)
-        saved = path / "recipe.toml"
-        try:
-            if saved.is_file():
-                if load_recipe(str(saved)) != recipe:
-                    raise UserMistake(
-                        f"--out {path} holds a run of another recipe or with other settings; name a new folder"
-                    )
-            elif path.exists() and not all(map(_of_a_start, path.iterdir())):
-                raise UserMistake(f"--out {path} is not empty and holds no run; name a new folder")
-            path.mkdir(parents=True, exist_ok=True)
-            if not saved.is_file():
-                (path / REAL_CLOCK).unlink(missing_ok=True)  # of a run that never began
-                if real_clock:
-                    (path / REAL_CLOCK).touch()
-                write_atomically(saved, text.encode())
-            for part in PARTS:
-                (path / part).mkdir(exist_ok=True)
-        except OSError as reason:
-            raise UserMistake(f"--out {path} cannot be written: {reason.strerror or reason}") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -86,12 +122,12 @@ class RunFolder:
         """Is this cell finished?"""
         return self._cell(label, seed).is_file()
 
-    def add(self, outcome: Result) -> None:
+    def add(self, result: Result) -> None:
         """Keep a finished cell: its timeline, its parameters and, last, its results."""
-        name = f"{outcome.label}-seed{outcome.seed}"
-        write_atomically(*self._timeline(name, outcome.table))
-        write_atomically(self.path / "params" / f"{name}.safetensors", _tensors(outcome))
-        write_atomically(self._cell(outcome.label, outcome.seed), json.dumps(cell_record(outcome)).encode())
+        name = f"{result.label}-seed{result.seed}"
+        write_atomically(*self._timeline(name, result.table))
+        write_atomically(self.path / "params" / f"{name}.safetensors", _tensors(result))
+        write_atomically(self._cell(result.label, result.seed), json.dumps(write_cell(result.record)).encode())
 
     def timeline(self, label: str, seed: int) -> Timeline | Rounds:
         """The timeline of a finished cell."""
@@ -104,39 +140,39 @@ class RunFolder:
             return self.path / "timelines" / f"{name}.npz", write_rounds(table)
         return self.path / "timelines" / f"{name}.csv", write_timeline(table).encode()
 
-    def cells(self, recipe: Recipe) -> list[dict[str, Any]]:
-        """The finished cells, in the recipe's order."""
-        pairs = [(label, seed) for label in recipe.labels for seed in recipe.seeds if self.has(label, seed)]
-        return [self._read(self._cell(label, seed)) for label, seed in pairs]
-
-    def _read(self, path: Path) -> dict[str, Any]:
+    def tensors(self, label: str, seed: int) -> dict[str, np.ndarray]:
+        """The parameters of a finished cell, by the names they have in the file."""
+        path = self.path / "params" / f"{label}-seed{seed}.safetensors"
         try:
-            record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as reason:
+            return load(path.read_bytes())
+        except (OSError, SafetensorError) as reason:
             raise UserMistake(f"{path} cannot be read: {reason}") from None
-        if record.get("format") != FORMAT:
-            raise UserMistake(f"{path} was written by another version of idiolect; run its recipe in a new folder")
-        return record
+
+    def cells(self, experiment: Experiment) -> list[CellRecord]:
+        """The finished cells, in the experiment's order."""
+        pairs = [(label, seed) for label in experiment.labels for seed in experiment.seeds if self.has(label, seed)]
+        return [_read(self._cell(label, seed), read_cell, FORMAT) for label, seed in pairs]
 
     def has_reference(self, name: str, seed: int) -> bool:
         """Is this reference known for this seed?"""
         return self._reference(name, seed).is_file()
 
-    def add_reference(self, record: dict[str, Any]) -> None:
+    def add_reference(self, reference: ReferenceRecord) -> None:
         """Keep what a reference scores on one seed."""
-        write_atomically(self._reference(record["name"], record["seed"]), json.dumps(record).encode())
+        path = self._reference(reference.name, reference.seed)
+        write_atomically(path, json.dumps(write_reference(reference)).encode())
 
-    def references(self, recipe: Recipe) -> list[dict[str, Any]]:
-        """What the references score, in the recipe's order."""
-        pairs = [(name, seed) for name in recipe.evaluation.references for seed in recipe.seeds]
-        return [json.loads(self._reference(*pair).read_text("utf-8")) for pair in pairs if self.has_reference(*pair)]
+    def references(self, experiment: Experiment) -> list[ReferenceRecord]:
+        """What the references score, in the experiment's order."""
+        pairs = [(name, seed) for name in experiment.evaluation.references for seed in experiment.seeds]
+        return [_read(self._reference(*pair), read_reference) for pair in pairs if self.has_reference(*pair)]
 
-    def write_tables(self, cells: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+    def write_tables(self, cells: Sequence[CellRecord], summary: dict[str, Any]) -> None:
         """The files people read: a line per evaluation, a row per client, and the summary."""
-        lines = [json.dumps({**head(cell), **point}) + "\n" for cell in cells for point in cell["points"]]
+        lines = [json.dumps({**_head(cell), **write_point(point)}) + "\n" for cell in cells for point in cell.points]
         write_atomically(self.path / "metrics.jsonl", "".join(lines).encode())
         text = io.StringIO()
-        rows = [{**head(cell), **_flat(client)} for cell in cells for client in cell["clients"]]
+        rows = [{**_head(cell), **flat_client(client)} for cell in cells for client in cell.clients]
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -148,6 +184,19 @@ class RunFolder:
 
     def _cell(self, label: str, seed: int) -> Path:
         return self.path / "cells" / f"{label}-seed{seed}.json"
+
+
+def _read(path: Path, read: Callable[[dict[str, Any]], T], version: int | None = None) -> T:
+    """What a file of ours says, or a sentence on what is wrong with it."""
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        if version is not None and record.get("format") != version:
+            raise UserMistake(f"{path} was written by another version of idiolect; run its recipe in a new folder")
+        return read(record)
+    except UserMistake:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as reason:
+        raise UserMistake(f"{path} cannot be read: {reason or type(reason).__name__}") from None
 
 
 def _of_a_start(path: Path) -> bool:
@@ -163,15 +212,16 @@ def next_free(parent: Path, name: str) -> Path:
     return path
 
 
-def head(cell: dict[str, Any]) -> dict[str, Any]:
+def _head(cell: CellRecord) -> dict[str, Any]:
     """Which cell a line belongs to."""
-    return {"algorithm": cell["label"], "seed": cell["seed"]}
+    return {"algorithm": cell.label, "seed": cell.seed}
 
 
-def _flat(client: dict[str, Any]) -> dict[str, Any]:
-    known = {key: client[key] for key in ("client", "group", "samples", "bits", "bytes")}
-    flat = {**known, **{_column(k): value for k, value in client["scores"].items()}}
-    for metric, scores in client["also"].items():
+def flat_client(client: ClientRecord) -> dict[str, Any]:
+    """A client's record as one row."""
+    known = {key: getattr(client, key) for key in ("client", "group", "samples", "bits", "bytes")}
+    flat = {**known, **{_column(k): value for k, value in client.scores.items()}}
+    for metric, scores in client.also.items():
         flat |= {f"{metric}: {_column(k)}": value for k, value in scores.items()}
     return flat
 
@@ -180,8 +230,8 @@ def _column(budget: str) -> str:
     return "own" if budget == "own" else f"after_{budget}_steps"
 
 
-def _tensors(outcome: Result) -> bytes:
-    tensors = names_of("server", outcome.params)
-    for client, state in outcome.personal.items():
+def _tensors(result: Result) -> bytes:
+    tensors = names_of("server", result.params)
+    for client, state in result.personal.items():
         tensors |= names_of(f"client{client}", state)
     return save(as_tensors(tensors))

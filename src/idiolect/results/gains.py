@@ -1,42 +1,48 @@
-"""Who gains most: clients with few samples against clients with many."""
+"""Gains by personalization: clients with few samples against clients with many."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from idiolect.experiments.building import headline_column
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.evaluation_plan import headline_column
+from idiolect.experiments.records import CellRecord
+from idiolect.experiments.value import Experiment
+from idiolect.results.statistics import MeanStd, mean_std
 
 
-def gains_by_size(recipe: Recipe, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Every algorithm's headline score minus the first one's, for the third of the clients with the fewest samples.
+class GainBySize(NamedTuple):
+    """Gains of the third of the clients with the fewest samples, and of the third with the most."""
 
-    And for the third with the most. Differences are taken client by client, and their mean over clients seed by seed.
-    Empty where there is nothing to compare, or clients are all of one size.
+    few: MeanStd
+    many: MeanStd
+
+
+class Gains(NamedTuple):
+    """Every algorithm's gain over the first one."""
+
+    over: str
+    algorithms: dict[str, GainBySize]
+
+
+def gains_by_size(experiment: Experiment, cells: Sequence[CellRecord]) -> Gains | None:
+    """Every algorithm's headline score minus the first one's, for clients with few samples and for those with many.
+
+    Differences are taken client by client, and their mean over clients seed by seed. None where there is nothing to
+    compare, or clients are all of one size.
     """
-    first, column = recipe.labels[0], headline_column(recipe)
-    scores = {(cell["label"], cell["seed"]): _scores(cell, column) for cell in cells}
-    sizes = {cell["seed"]: _sizes(cell) for cell in cells if cell["label"] == first}
+    first, column = experiment.labels[0], headline_column(experiment)
+    scores = {(cell.label, cell.seed): cell.scores_over(experiment.evaluation.last, column) for cell in cells}
+    sizes = {cell.seed: {c.client: c.samples for c in cell.participating} for cell in cells if cell.label == first}
     thirds = {seed: ends for seed, mine in sizes.items() if (ends := _thirds(mine)) is not None}
-    found: dict[str, Any] = {}
-    for label in recipe.labels[1:]:
+    found = {}
+    for label in experiment.labels[1:]:
         seeds = [seed for seed in thirds if (label, seed) in scores]
         if seeds:
-            gains = np.array([_gains(scores[label, seed], scores[first, seed], thirds[seed]) for seed in seeds])
-            spread = gains.std(0, ddof=1) if len(seeds) > 1 else np.zeros(2)
-            found[label] = {
-                name: {"mean": float(gains[:, place].mean()), "std": float(spread[place])}
-                for place, name in enumerate(("few", "many"))
-            }
-    return {"over": first, "algorithms": found} if found else {}
-
-
-def _scores(cell: dict[str, Any], column: str) -> dict[int, float]:
-    return {c["client"]: c["scores"][column] for c in cell["clients"] if c["group"] == "participating"}
-
-
-def _sizes(cell: dict[str, Any]) -> dict[int, int]:
-    return {c["client"]: c["samples"] for c in cell["clients"] if c["group"] == "participating"}
+            gains = [_gains(scores[label, seed], scores[first, seed], thirds[seed]) for seed in seeds]
+            few, many = zip(*gains, strict=True)
+            found[label] = GainBySize(mean_std(few), mean_std(many))
+    return Gains(first, found) if found else None
 
 
 def _thirds(sizes: dict[int, int]) -> tuple[list[int], list[int]] | None:

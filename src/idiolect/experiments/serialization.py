@@ -1,41 +1,65 @@
-"""What is noted of a run as plain JSON values, and back again: numbers come back to the last bit."""
+"""Records of a run as plain JSON values, and back again: numbers come back to the last bit."""
 
 from typing import Any
 
 import numpy as np
 
 from idiolect.contracts import Scene
-from idiolect.evaluation.scoring import ClientScore, Spread
-from idiolect.experiments.recording import Moment, Notes, Point, Result
-from idiolect.quantization.sizes import Size
+from idiolect.evaluation.scores import ClientScore, Spread
+from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point, ReferenceRecord
 from idiolect.quantization.views import LayerView
 
-FORMAT = 3  # of what is written here; older cells are told apart by it
+FORMAT = 5  # of what is written here; older cells are told apart by it
 
 
-def cell_record(outcome: Result) -> dict[str, Any]:
-    """An outcome as plain JSON values, without the arrays."""
+def write_cell(cell: CellRecord) -> dict[str, Any]:
+    """A cell as plain JSON values."""
     return {
         "format": FORMAT,
-        "label": outcome.label,
-        "seed": outcome.seed,
-        "metric": outcome.metric.name,
-        "higher_is_better": outcome.metric.higher_is_better,
-        "also": {metric.name: metric.higher_is_better for metric in outcome.metrics[1:]},
-        "seconds": outcome.seconds,
-        "stopwatch": list(outcome.stopwatch),
-        "ended": outcome.ended,
-        **({"refusals": {str(c): why for c, why in outcome.refusals.items()}} if outcome.refusals else {}),
-        "points": [_write_point(point) for point in outcome.points],
-        "clients": [{**client._asdict(), **_write_size(outcome.sizes[client.client])} for client in outcome.clients],
-        "scenes": [_write_moment(moment) for moment in outcome.scenes],
+        "label": cell.label,
+        "seed": cell.seed,
+        "metric": cell.metric,
+        "higher_is_better": cell.higher_is_better,
+        "also": cell.also,
+        "seconds": cell.seconds,
+        "stopwatch": list(cell.stopwatch),
+        "ended": cell.ended,
+        "shares": cell.shares,
+        "server_steps": cell.server_steps,
+        **({"refusals": {str(c): why for c, why in cell.refusals.items()}} if cell.refusals else {}),
+        "points": [write_point(point) for point in cell.points],
+        "clients": [client._asdict() for client in cell.clients],
+        "scenes": [_write_moment(moment) for moment in cell.scenes],
     }
+
+
+def read_cell(record: dict[str, Any]) -> CellRecord:
+    """The same again."""
+    names = [name for name in CellRecord._fields if name not in ("points", "clients", "scenes", "refusals")]
+    return CellRecord(
+        **{name: record[name] for name in names},
+        points=[_read_point(point) for point in record["points"]],
+        clients=[ClientRecord(**client) for client in record["clients"]],
+        scenes=[_read_moment(moment) for moment in record["scenes"]],
+        refusals={int(client): why for client, why in record.get("refusals", {}).items()},
+    )
+
+
+def write_reference(reference: ReferenceRecord) -> dict[str, Any]:
+    """What a reference scores, as plain JSON values."""
+    return reference._asdict()
+
+
+def read_reference(record: dict[str, Any]) -> ReferenceRecord:
+    """The same again."""
+    scores = {metric: {int(c): score for c, score in mine.items()} for metric, mine in record["scores"].items()}
+    return ReferenceRecord(record["name"], record["seed"], scores, record.get("seconds", 0.0))
 
 
 def write_notes(notes: Notes) -> dict[str, Any]:
     """What was noted so far."""
     return {
-        "points": [_write_point(point) for point in notes.points],
+        "points": [write_point(point) for point in notes.points],
         "scored": [client._asdict() for client in notes.scored],
         "scenes": [_write_moment(moment) for moment in notes.scenes],
         "ended": notes.ended,
@@ -56,7 +80,8 @@ def read_notes(record: dict[str, Any]) -> Notes:
     )
 
 
-def _write_point(point: Point) -> dict[str, Any]:
+def write_point(point: Point) -> dict[str, Any]:
+    """A point as plain JSON values, groups of clients beside each other."""
     return {
         "time": point.time,
         "updates": point.updates,
@@ -77,10 +102,6 @@ def _read_point(record: dict[str, Any]) -> Point:
         record["reports"],
         {name: LayerView(**view) for name, view in record.get("layers", {}).items()},
     )
-
-
-def _write_size(size: Size) -> dict[str, float]:
-    return {"bits": size.bits, "bytes": size.total}
 
 
 def _write_moment(moment: Moment) -> dict[str, Any]:

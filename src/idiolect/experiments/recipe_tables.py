@@ -1,0 +1,142 @@
+"""The tables of a recipe: training, evaluation, named algorithms, and how settings were chosen."""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from idiolect.contracts import StepRule
+from idiolect.protocols.attacks import Attack
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Table(BaseModel):
+    """A table of a recipe: frozen, and without keys that nobody knows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Training(Table):
+    """`[training]`: how a client descends. An algorithm may have its own values for any of these.
+
+    Args:
+        local_steps: By default 10 where there is a server, and 1 where there is none; but a named algorithm may have a
+            number of its own (`memrl` takes 1).
+        step_size: Of a local step.
+        batch_size: Samples of a gradient.
+        step_rule: How the step size changes from round to round, where there is no server.
+
+    Example:
+        >>> from idiolect import Training
+        >>> Training(local_steps=5).step_size
+        0.01
+    """
+
+    local_steps: Count | None = None
+    step_size: Positive = 0.01
+    batch_size: Count = 32
+    step_rule: StepRule = StepRule()
+
+
+class OwnTraining(Table):
+    """What one algorithm does otherwise.
+
+    The fields are those of `Training`; one that is not given is the experiment's.
+
+    Example:
+        >>> from idiolect import NamedAlgorithm, OwnTraining
+        >>> NamedAlgorithm(name="fedavg", training=OwnTraining(step_size=0.1)).training.step_size
+        0.1
+    """
+
+    local_steps: Count | None = None
+    step_size: Positive | None = None
+    batch_size: Count | None = None
+    step_rule: StepRule | None = None
+
+
+class Evaluation(Table):
+    """`[evaluation]`: when, after how many adaptation steps, on which part, on how many clients.
+
+    A run is scored at the start, and always at the end.
+
+    Args:
+        points: Evenly spaced times of scoring.
+        times: These times instead.
+        last: Headline scores are means over so many of the last evaluations, fixed beforehand; 1 is the end alone.
+        steps: Numbers of adaptation steps, in increasing order.
+        step_size: Of an adaptation step.
+        batch_size: Samples of its gradient.
+        split: The part of the data that is scored.
+        at_most: Score a fixed random choice of this many clients of each group.
+        headline: Whether the headline numbers are those after steps, or those of the model that the objective makes
+            itself.
+        groups: Lists of clients, by name, whose scores are told apart as well.
+        references: What the problem knows to compare with.
+
+    Example:
+        >>> from idiolect import Evaluation
+        >>> Evaluation(steps=[0, 1, 5], split="validation").points
+        20
+    """
+
+    points: Count = 20
+    times: list[Annotated[float, Field(ge=0)]] | None = None
+    last: Count = 1
+    steps: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0, 1]
+    step_size: Positive = 0.01
+    batch_size: Count = 32
+    split: Literal["test", "validation"] = "test"
+    at_most: Count | None = None
+    headline: Literal["steps", "own"] = "steps"
+    groups: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = {}
+    references: list[str] = []
+
+    @field_validator("steps")
+    @classmethod
+    def _increasing(cls, steps: list[int]) -> list[int]:
+        if any(later <= earlier for earlier, later in pairwise(steps)):
+            raise ValueError("numbers of steps must increase")
+        return steps
+
+
+class Chosen(Table):
+    """`[chosen]`: how the settings of a recipe's algorithms were found, for whoever judges a comparison.
+
+    Every algorithm had as many `trials`, on the `split` of the `seeds`, which are none of those that are scored.
+    `search` says what was searched for each setting, `scores` the best score that each algorithm had there.
+    """
+
+    split: Literal["validation"] = "validation"
+    seeds: list[int]
+    trials: Count
+    search: dict[str, str] = {}
+    scores: dict[str, float] = {}
+    note: str = ""
+
+
+class NamedAlgorithm(Table):
+    """`[[algorithms]]`: a name from the catalog or `objective+protocol`, with options for both and a label.
+
+    Args:
+        name: From the catalog, or `objective+protocol`.
+        label: What it is called in the results; by default its name.
+        objective: Options of its objective.
+        protocol: Options of its protocol.
+        training: Where it descends otherwise than the experiment's others.
+        attack: An attack of its own in place of the experiment's.
+
+    Example:
+        >>> from idiolect import NamedAlgorithm
+        >>> NamedAlgorithm(name="maml+buffered", label="mine", objective={"steps": 2}).label
+        'mine'
+    """
+
+    name: str
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)] | None = None
+    objective: dict[str, Any] = {}
+    protocol: dict[str, Any] = {}
+    training: OwnTraining = OwnTraining()
+    attack: Attack | None = None
