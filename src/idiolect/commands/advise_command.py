@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from idiolect.commands.arguments import ask_for_data, ask_for_recipe, numbers
+from idiolect.commands.arguments import ask_for_data, ask_for_recipe, numbers, read_experiment
 
 
 def add(commands: Any) -> None:
@@ -23,15 +23,23 @@ def add(commands: Any) -> None:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    from idiolect.experiments.recipe_files import load_recipe
-    from idiolect.inspection.width_advice import advise
-    from idiolect.report.terminal import print_advice, progress_bar
+    from idiolect.inspection.advice_tables import print_advice
+    from idiolect.inspection.width_advice import advise_widths
+    from idiolect.report.terminal import progress_bar
     from idiolect.results.folder import next_free
 
     budgets, widths = numbers("--bytes", options.bytes), numbers("--widths", options.widths)
-    recipe = load_recipe(options.recipe, options.settings)
-    out = options.out or next_free(Path("runs"), f"{recipe.name}-widths")
-    advice = advise(recipe, options.algorithm, budgets, widths, out, data_dir=options.data_dir, progress=progress_bar)
+    experiment = read_experiment(options)
+    out = options.out or next_free(Path("runs"), f"{experiment.name}-widths")
+    advice = advise_widths(
+        experiment,
+        budgets,
+        widths,
+        out=out,
+        label=options.algorithm,
+        data_dir=options.data_dir,
+        progress=progress_bar,
+    )
     print_advice(advice, budgets)
     print(f"Run folder: {out}")
     return 0

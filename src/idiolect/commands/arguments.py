@@ -1,19 +1,82 @@
-"""What several commands ask for in the same words."""
+"""Command-line arguments that several commands share."""
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from idiolect.errors import UserMistake
 
+if TYPE_CHECKING:
+    from idiolect.experiments.value import Experiment
+    from idiolect.results.run import Run
+
+
+RECIPE_HELP = "a TOML file, a built-in name, or file.py:function that makes an experiment; default: demo"
+
 
 def ask_for_recipe(command: argparse.ArgumentParser, *, seeds: bool = True) -> None:
-    """A recipe, settings on top of it and, unless the command chooses them, its seeds."""
+    """Settings on top of a recipe, code of one's own and, unless the command chooses them, seeds."""
+    ask_for_code(command)
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
     if seeds:
         either = command.add_mutually_exclusive_group()
         either.add_argument("--seed", metavar="N", help="one seed instead of the recipe's")
         either.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
+
+
+def ask_for_code(command: argparse.ArgumentParser) -> None:
+    """Modules and files of the user's that are imported because the command line names them."""
+    command.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        metavar="FILE.py|MODULE",
+        dest="code",
+        help="import this first: it registers what the recipe names",
+    )
+
+
+def import_named(options: argparse.Namespace) -> None:
+    """Import what the command line names, and say so before."""
+    from idiolect.own_code import import_code
+
+    for where in options.code:
+        say(f"importing {where}, which the command line names")
+        import_code(where)
+
+
+def read_experiment(options: argparse.Namespace, settings: Sequence[str] = ()) -> "Experiment":
+    """The experiment that a command names: a recipe, or a function of the user's that makes one."""
+    from idiolect.experiments.recipe_files import load_recipe
+    from idiolect.experiments.sources import made_by
+    from idiolect.own_code import is_reference
+
+    import_named(options)
+    if not is_reference(options.recipe):
+        return load_recipe(options.recipe, [*options.settings, *settings], notice=say)
+    if options.settings or settings:
+        raise UserMistake(
+            f"--set and --seeds change recipes, but {options.recipe} is a function that makes an experiment"
+        )
+    say(f"importing {options.recipe}, which the command line names")
+    return made_by(options.recipe)
+
+
+def saved_experiment(options: argparse.Namespace, path: Path) -> "Experiment":
+    """The experiment of a run folder, with the code that the command line names; a folder alone imports nothing."""
+    from idiolect.experiments.sources import saved_source
+    from idiolect.results.folder import saved_tables
+
+    return saved_source(saved_tables(path), tuple(options.code), str(path), say)
+
+
+def open_saved(options: argparse.Namespace) -> "Run":
+    """A run folder whose models are wanted."""
+    from idiolect.results.run import open_run
+
+    return open_run(options.run, saved_experiment(options, options.run), data_dir=options.data_dir)
 
 
 def ask_for_data(command: argparse.ArgumentParser) -> None:

@@ -23,9 +23,9 @@ def add(commands: Any) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from idiolect.comparison.rendering import as_json, print_comparison
-    from idiolect.comparison.run_comparison import compare
+    from idiolect.comparison.run_comparison import compare_runs
 
-    found = compare(options.runs, options.split, options.against)
+    found = compare_runs(options.runs, options.split, options.against)
     if options.json:
         print(json.dumps(as_json(found), indent=2))
     else:

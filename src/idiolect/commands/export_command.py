@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from idiolect.commands.arguments import ask_for_data
+from idiolect.commands.arguments import ask_for_code, ask_for_data, open_saved
 from idiolect.errors import UserMistake
 
 
@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     )
     export.add_argument("--algorithm", metavar="LABEL", help="which one, if the run has several")
     export.add_argument("--seed", type=int, metavar="N", help="default: the run's first")
+    ask_for_code(export)
     ask_for_data(export)
     bundle = commands.add_parser("bundle", help="check an exported bundle, and say what is in it")
     bundle.set_defaults(command=_bundle)
@@ -28,13 +29,13 @@ def add(commands: Any) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from idiolect.export.export_tables import print_shipped
     from idiolect.export.run_models import ship, ship_all
-    from idiolect.report.terminal import print_shipped
-    from idiolect.results.models import open_run
 
-    finished = open_run(options.run, options.algorithm, options.seed, options.data_dir)
-    shipped = ship_all(finished, options.out) if options.all else [ship(finished, options.client, options.out)]
-    print_shipped(finished, shipped)
+    run = open_saved(options)
+    models = run.models(options.algorithm, options.seed)
+    one = [] if options.all else [ship(run, models, options.client, options.out)]
+    print_shipped(run, models, one or ship_all(run, models, options.out))
     return 0
 
 

@@ -1,39 +1,47 @@
-"""`idiolect list`: the names of everything a recipe can choose from."""
+"""`idiolect list`: the names of everything a recipe can choose from, and where each comes from."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from idiolect.commands.arguments import ask_for_code, import_named
+
+if TYPE_CHECKING:
+    from idiolect.registry import Registry
 
 
 def add(commands: Any) -> None:
     """Teach the command line `list`."""
     listing = commands.add_parser("list", help="name everything a recipe can choose from")
     listing.set_defaults(command=_list)
+    ask_for_code(listing)
 
 
 def _list(options: argparse.Namespace) -> int:
     from idiolect import catalog
-    from idiolect.experiments.recipe_files import builtin_recipes
+    from idiolect.experiments.recipe_files import builtin_recipes, recipe_source
+    from idiolect.registry import REGISTRIES
 
-    sections = {
-        "algorithms": {name: f"{c.objective} + {c.protocol}: {c.source}" for name, c in catalog.ALGORITHMS.items()},
-        "objectives": {name: _first_sentence(factory) for name, factory in catalog.OBJECTIVES.items()},
-        "protocols": {name: _first_sentence(factory) for name, factory in catalog.PROTOCOLS.items()},
-        "problems": dict.fromkeys(catalog.IMAGES, "images")
-        | {name: _first_sentence(factory) for name, factory in catalog.SYNTHETIC.items()},
-        "partitions": {name: _first_sentence(factory) for name, factory in catalog.PARTITIONS.items()},
-        "topologies": {name: _first_sentence(factory) for name, factory in catalog.TOPOLOGIES.items()},
-        "models": {name: _first_sentence(factory) for name, factory in catalog.MODELS.items()},
-        "recipes": builtin_recipes(),
-    }
-    for title, entries in sections.items():
-        print(f"{title}:")
-        for name, text in entries.items():
-            print(f"  {name:<20} {text}")
+    import_named(options)
+    print("algorithms:")
+    for name, cell in catalog.ALGORITHMS.items():
+        _print(name, f"{cell.objective} + {cell.protocol}: {cell.source}")
+    for kind, registry in REGISTRIES.items():
+        print(f"{kind.replace('_', ' ')}:")
+        for name in registry:
+            _print(name, _first_sentence(registry, name), registry.source(name))
+    print("recipes:")
+    for name, text in builtin_recipes().items():
+        _print(name, text, recipe_source(name))
     print(
-        "Any other cell of objectives x protocols is an algorithm too: write it objective+protocol, as maml+buffered."
+        "Any other cell of objectives x protocols or peers is an algorithm too: write it objective+protocol, as "
+        "maml+buffered. What is in brackets does not come with idiolect."
     )
     return 0
 
 
-def _first_sentence(factory: object) -> str:
-    return (factory.__doc__ or "").strip().splitlines()[0]
+def _print(name: str, text: str, source: str = "idiolect") -> None:
+    print(f"  {name:<20} {text}{'' if source == 'idiolect' else f' [{source}]'}")
+
+
+def _first_sentence(registry: "Registry", name: str) -> str:
+    return ((registry[name].__doc__ or "").strip().splitlines() or [""])[0]

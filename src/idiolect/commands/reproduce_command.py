@@ -11,7 +11,7 @@ from idiolect.commands.arguments import ask_for_data, say, seed_numbers
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
 
 if TYPE_CHECKING:
-    from idiolect.papers.exhibit import Exhibit, Request
+    from idiolect.papers.exhibit import Exhibit, ExhibitRecord, Request
 
 _DOCS_PAGE = Path("docs/reproduction.md")
 
@@ -75,7 +75,7 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
         try:
             for exhibit in exhibits:
                 with _progress_bar() as progress:
-                    request = _errand(exhibit, options)._replace(progress=progress, stop=stopping.asked)
+                    request = _request(exhibit, options)._replace(progress=progress, stop=stopping.asked)
                     try:
                         records[exhibit.name] = reproduce(exhibit, request)
                     except (UserMistake, Diverged, Refused) as problem:
@@ -95,7 +95,7 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
     return code
 
 
-def _errand(exhibit: "Exhibit", options: argparse.Namespace) -> "Request":
+def _request(exhibit: "Exhibit", options: argparse.Namespace) -> "Request":
     from idiolect.papers.exhibit import Request
 
     if options.scale not in exhibit.scales:
@@ -104,17 +104,17 @@ def _errand(exhibit: "Exhibit", options: argparse.Namespace) -> "Request":
     return Request(options.scale, seeds, options.out, options.data_dir)
 
 
-def _tell(exhibit: "Exhibit", request: "Request", record: dict[str, Any]) -> None:
-    from idiolect.papers.claim_files import folder_of
+def _tell(exhibit: "Exhibit", request: "Request", record: "ExhibitRecord") -> None:
+    from idiolect.papers.claim_files import CLAIMS, folder_of
 
     print(f"{exhibit.source}, {request.scale}, seeds {', '.join(map(str, request.seeds))}")
-    for claim in record["claims"]:
-        print(f"  {claim['verdict']:<9}  {claim['statement']}: {claim['ours']}")
+    for claim in record.claims:
+        print(f"  {claim.verdict:<9}  {claim.statement}: {claim.ours}")
     folder = folder_of(exhibit, request)
-    print(f"  report: {folder / 'report.html'}   claims: {folder / 'claims.json'}", flush=True)
+    print(f"  report: {folder / 'report.html'}   claims: {folder / CLAIMS}", flush=True)
 
 
-def _write_page(exhibits: "list[Exhibit]", records: dict[str, Any], options: argparse.Namespace) -> None:
+def _write_page(exhibits: "list[Exhibit]", records: "dict[str, ExhibitRecord]", options: argparse.Namespace) -> None:
     from idiolect.files import write_atomically
     from idiolect.papers.claims_page import overview
 

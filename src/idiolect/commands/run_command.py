@@ -6,24 +6,37 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from idiolect.commands.arguments import ask_for_data, ask_for_recipe, count, positive, say, seed_settings
+from idiolect.commands.arguments import (
+    RECIPE_HELP,
+    ask_for_code,
+    ask_for_data,
+    ask_for_recipe,
+    count,
+    positive,
+    read_experiment,
+    saved_experiment,
+    say,
+    seed_settings,
+)
 from idiolect.errors import Interrupted
 
 if TYPE_CHECKING:
-    from idiolect.experiments.schema import Recipe
+    from idiolect.experiments.places import Place
+    from idiolect.experiments.value import Experiment
 
 
 def add(commands: Any) -> None:
     """Teach the command line `run` and `resume`."""
-    run = commands.add_parser("run", help="run a recipe (a TOML file or a built-in name)")
+    run = commands.add_parser("run", help="run an experiment into a folder")
     run.set_defaults(command=_run)
-    run.add_argument("recipe", nargs="?", default="demo", help="default: demo")
+    run.add_argument("recipe", nargs="?", default="demo", help=RECIPE_HELP)
     ask_for_recipe(run)
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
     resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed")
     resume.set_defaults(command=_resume)
     resume.add_argument("out", type=Path, metavar="RUN", help="its folder")
+    ask_for_code(resume)
     for command in (run, resume):
         ask_for_data(command)
         _add_survival(command)
@@ -51,52 +64,55 @@ def _add_place(command: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from idiolect.experiments.recipe_files import load_recipe
     from idiolect.results.folder import next_free
 
-    settings = [*options.settings, *seed_settings(options)]
+    settings = seed_settings(options)
     if options.timeline is not None:
         settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
-    recipe = load_recipe(options.recipe, settings)
-    return _go(recipe, options.out or next_free(Path("runs"), recipe.name), options)
+    experiment = read_experiment(options, settings)
+    return _go(experiment, options.out or next_free(Path("runs"), experiment.name), options)
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from idiolect.results.folder import saved_recipe
-
-    return _go(saved_recipe(options.out), options.out, options)
+    return _go(saved_experiment(options, options.out), options.out, options)
 
 
-def _go(recipe: "Recipe", out: Path, options: argparse.Namespace) -> int:
-    """Run what is missing of a recipe in its folder, and tell what it came to, or how to go on."""
+def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int:
+    """Run what is missing of an experiment in its folder, and tell what it came to, or how to go on."""
     from idiolect.commands.stopping import stopping_gently
     from idiolect.experiments.places import Place
+    from idiolect.interface import run
     from idiolect.report.terminal import print_summary, progress_bar
     from idiolect.results.checkpoint_files import Pace
-    from idiolect.results.execute import run_recipe
 
     place = Place(options.engine, options.address, options.clock, options.actors)
     with stopping_gently(say) as stopping:
         try:
-            with progress_bar(recipe) as progress:
-                summary = run_recipe(
-                    recipe,
-                    out,
+            with progress_bar(experiment) as progress:
+                found = run(
+                    experiment,
+                    out=out,
                     data_dir=options.data_dir,
+                    place=place,
+                    code=options.code,
                     progress=progress,
                     pace=Pace(seconds=options.checkpoint_every),
                     memory=int(options.client_memory * 2**30),
                     stop=stopping.asked,
                     notice=say,
-                    place=place,
                 )
         except (Interrupted, KeyboardInterrupt):
-            data = f" --data-dir {options.data_dir}" if options.data_dir else ""
-            where = "".join(f" --{name} {value}" for name, value in place.chosen().items())
-            say(f"stopped; what is done is kept; go on with: idiolect resume {out}{data}{where}")
+            say(f"stopped; what is done is kept; go on with: idiolect resume {out}{_again(place, options)}")
             return stopping.code
-    print_summary(summary)
-    for line in summary["advice"]:
+    print_summary(found.summary)
+    for line in found.summary.advice:
         print(f"idiolect: note: {line}", file=sys.stderr)
     print(f"Run folder: {out}   summary: {out / 'summary.json'}   report: {out / 'report.html'}")
     return 0
+
+
+def _again(place: "Place", options: argparse.Namespace) -> str:
+    """The options with which the same run goes on."""
+    code = "".join(f" --with {where}" for where in options.code)
+    data = f" --data-dir {options.data_dir}" if options.data_dir else ""
+    return code + data + "".join(f" --{name} {value}" for name, value in place.chosen().items())

@@ -1,8 +1,9 @@
-"""Two sides that were scored on the same seeds and clients, client by client: how far apart, and how sure is that.
+"""Paired contrasts of two sides scored on the same seeds and clients: how far apart, and how sure is that.
 
 Three answers, from the most careful to the least:
 
-- over seeds: one number a seed, the mean over clients, and Student's paired test (`idiolect.comparison.pairing`), both ways;
+- over seeds: one number a seed, the mean over clients, and Student's paired test (`idiolect.comparison.pairing`), both
+  ways;
 - an interval over seeds and clients, by a bootstrap in two stages: seeds are drawn with replacement, then the clients
   of each drawn seed, so that what the clients of a seed have in common is not taken for evidence. With few seeds it is
   too narrow, since so few can be drawn in so few ways; with one seed it speaks of the clients of that seed only;
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idiolect.comparison.pairing import LEVEL, Paired, paired
-from idiolect.evaluation.scoring import spread
+from idiolect.evaluation.scores import spread
 
 Scores = Mapping[int, Mapping[int, float]]  # seed -> client -> score
 

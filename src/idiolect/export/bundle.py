@@ -13,8 +13,8 @@ from safetensors.numpy import save
 from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
 from idiolect.export.reader import FORMAT, MOST_TEXT, VERSION, digest
+from idiolect.export.stored_layers import Packed, stored_layers
 from idiolect.files import write_atomically
-from idiolect.quantization.sizes import Packed, stored_layers
 
 
 def write_bundle(path: Path, compressed: Compressed, about: Mapping[str, str]) -> None:

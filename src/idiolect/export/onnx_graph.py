@@ -14,7 +14,7 @@ import numpy as np
 from idiolect.errors import UserMistake
 from idiolect.export.onnx_functions import UNPACK, Node
 from idiolect.export.packing import pack, unpack
-from idiolect.quantization.sizes import Packed
+from idiolect.export.stored_layers import Packed
 
 INPUT, OUTPUT = "images", "logits"
 

@@ -18,9 +18,9 @@ from idiolect.errors import UserMistake
 from idiolect.export.onnx_file import serialize
 from idiolect.export.onnx_functions import CONVOLVE
 from idiolect.export.onnx_graph import INPUT, OUTPUT, Graph
+from idiolect.export.stored_layers import stored_layers
 from idiolect.files import write_atomically
 from idiolect.problems.models import networks as models
-from idiolect.quantization.sizes import stored_layers
 
 Emitter = Callable[[Graph, Mapping[str, Any], Sequence[int], int], None]  # (graph, model table, image shape, classes)
 

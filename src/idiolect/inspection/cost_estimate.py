@@ -1,4 +1,4 @@
-"""What a run of a recipe will take, from a few turns that are really taken: seconds, and memory.
+"""Estimate of the seconds and the memory of a run, from a few turns that are really taken.
 
 An estimate, not a promise. Time: a few client turns and a few evaluations of every algorithm run on the real engine, on
 the first seed's data and timeline, and again: the first time tells what compiling takes, the others what a turn takes.
@@ -13,24 +13,26 @@ import math
 import resource
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from idiolect.contracts import Algorithm, Problem, PyTree
+from idiolect.contracts import Algorithm, Problem
 from idiolect.engines import Program, Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
-from idiolect.engines.serverless.layout import build_layout
+from idiolect.engines.serverless.layout import build_layout, first_own
 from idiolect.engines.simulator.server_simulator import LOOK_AHEAD
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
 from idiolect.evaluation.scoring import evaluate, scored_split
-from idiolect.experiments.building import Setting, build_algorithm, build_timeline, watch
+from idiolect.experiments.building import BuiltSeed
+from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
 from idiolect.experiments.recording import Prepared, prepare_cell
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds, oldest, taken_in
+from idiolect.trees import bytes_of
 
 _SECONDS = 1.0  # of turns to watch, about
 _TURNS = 400  # to watch, at most
@@ -58,7 +60,7 @@ class Estimate(NamedTuple):
     model_bytes: int
     algorithms: list[Cost]
     process_bytes: int  # what this process has needed so far, at most
-    room_bytes: int  # beyond which what clients keep goes to disk
+    budget_bytes: int  # beyond which what clients keep goes to disk
     seeds: int
     cores: int
     share: float  # of one core that this process got meanwhile; well below 1 if others kept the machine busy
@@ -71,35 +73,34 @@ class Estimate(NamedTuple):
     @property
     def memory_bytes(self) -> int:
         """At the most demanding algorithm."""
-        return self.process_bytes + max(min(c.kept_bytes + c.flying_bytes, self.room_bytes) for c in self.algorithms)
+        return self.process_bytes + max(min(c.kept_bytes + c.flying_bytes, self.budget_bytes) for c in self.algorithms)
 
     @property
     def disk_bytes(self) -> int:
         """What would not fit into memory, at the most demanding algorithm."""
-        return max(0, max(c.kept_bytes + c.flying_bytes for c in self.algorithms) - self.room_bytes)
+        return max(0, max(c.kept_bytes + c.flying_bytes for c in self.algorithms) - self.budget_bytes)
 
 
-def estimate(recipe: Recipe, problem: Problem) -> Estimate:
-    """ScreeningState a few turns of every algorithm on the first seed's problem, and reckon what all of them take."""
-    setting, seed = watch(recipe), recipe.seeds[0]
+def estimate(experiment: Experiment, built: BuiltSeed) -> Estimate:
+    """Watch a few turns of every algorithm on one seed of an experiment, and reckon what all of them take."""
+    plan, problem, seed, seeds = plan_evaluation(experiment), built.problem, built.seed, list(experiment.seeds)
     began, worked = time.perf_counter(), time.process_time()
     with Workers() as workers:
-        costs = []
-        for label, table in zip(recipe.labels, recipe.algorithms, strict=True):
-            algorithm = build_algorithm(recipe, table, problem)
-            timeline = build_timeline(recipe, algorithm, problem, seed)
-            costs.append(_cost(label, problem, algorithm, timeline, setting, workers, recipe.seeds))
+        costs = [
+            _cost(label, problem, cell.algorithm, cell.table, plan, workers, seeds)
+            for label, cell in built.cells.items()
+        ]
         cores = workers.count
     share = (time.process_time() - worked) / (time.perf_counter() - began)
     model = jax.eval_shape(problem.init, jax.random.key(seed))
     stores = {id(leaf): leaf for part in problem.clients[:4] for leaf in jax.tree.leaves(part.rows)}
     return Estimate(
-        _bytes(list(stores.values())),
-        _bytes(model),
+        bytes_of(list(stores.values())),
+        bytes_of(model),
         costs,
         _peak(),
         MemoryBudget().bytes,
-        len(recipe.seeds),
+        len(seeds),
         cores,
         share,
     )
@@ -110,11 +111,11 @@ def _cost(
     problem: Problem,
     algorithm: Algorithm,
     table: Timeline | Rounds,
-    setting: Setting,
+    plan: EvaluationPlan,
     workers: Workers,
     seeds: list[int],
 ) -> Cost:
-    prepared = prepare_cell(problem, algorithm, setting.budget)
+    prepared = prepare_cell(problem, algorithm, plan.budget)
     try:
         if isinstance(table, Rounds):
             snapshot, compiling, each = _watch_rounds(prepared, problem, table, workers, seeds[0])
@@ -126,10 +127,10 @@ def _cost(
             kept, flying = _server_bytes(prepared, problem, table, workers, seeds[0])
             updates = int(table.delivered.sum())
             length = updates * len(seeds)
-        more, score = _watch_scores(prepared, problem, snapshot, setting, workers, seeds[0])
+        more, score = _watch_scores(prepared, problem, snapshot, plan, workers, seeds[0])
     except (Diverged, Refused) as reason:
         return Cost(label, _updates(table), 0.0, 0.0, 0.0, 0.0, 0, 0, str(reason))
-    scores = len(setting.times) * _scored(problem, setting) * len(seeds)
+    scores = len(plan.times) * _scored(problem, plan) * len(seeds)
     seconds = compiling + more + each * length + score * scores
     turn = each * table.length / max(updates, 1) if isinstance(table, Rounds) else each
     return Cost(label, updates, compiling + more, turn, score, seconds, kept, flying)
@@ -187,27 +188,27 @@ def _watch_rounds(
 
 
 def _watch_scores(
-    prepared: Prepared, problem: Problem, snapshot: Snapshot, setting: Setting, workers: Workers, seed: int
+    prepared: Prepared, problem: Problem, snapshot: Snapshot, plan: EvaluationPlan, workers: Workers, seed: int
 ) -> tuple[float, float]:
     """The seconds for compiling, and those for scoring one client."""
 
     def run(clients: int) -> tuple[int, float]:
-        budget, began = setting.budget._replace(at_most=clients), time.perf_counter()
+        budget, began = plan.budget._replace(at_most=clients), time.perf_counter()
         found = evaluate(prepared.score, prepared.metrics, problem.clients, snapshot, budget, workers, seed=seed)
         return len(found), time.perf_counter() - began
 
-    few = min(2 * workers.count, _scored(problem, setting))
+    few = min(2 * workers.count, _scored(problem, plan))
     _, first = run(few)
     scored, again = run(few)
     return max(0.0, first - again), again / scored
 
 
-def _scored(problem: Problem, setting: Setting) -> int:
+def _scored(problem: Problem, plan: EvaluationPlan) -> int:
     """How many clients are scored at a time."""
-    has, unseen = scored_split(problem.clients, setting.budget).sizes > 0, np.zeros(problem.clients.total, bool)
+    has, unseen = scored_split(problem.clients, plan.budget).sizes > 0, np.zeros(problem.clients.total, bool)
     unseen[list(problem.clients.unseen)] = True
     groups = [int((has & ~unseen).sum()), int((has & unseen).sum())]
-    most = setting.budget.at_most
+    most = plan.budget.at_most
     return sum(count if most is None else min(count, most) for count in groups)
 
 
@@ -220,14 +221,14 @@ def _server_bytes(
     server, members = program.protocol.server, problem.clients.participating
     offer = server.offer(server.init(program.init(jax.random.key(seed)), len(members)))
     asked = members[:: max(1, len(members) // _ASKED)]
-    each = float(np.mean([_bytes(program.work.init(offer, client)) for client in asked]))
+    each = float(np.mean([bytes_of(program.work.init(offer, client)) for client in asked]))
     versions = 1 if program.protocol.schedule.rounds else most_at_once(table)
     ahead = min(LOOK_AHEAD * workers.count, most_at_once(table))
-    return int(each * len(np.unique(table.client))), int(versions * _bytes(offer) + ahead * (_bytes(offer) + each))
+    return int(each * len(np.unique(table.client))), int(versions * bytes_of(offer) + ahead * (bytes_of(offer) + each))
 
 
 def most_at_once(table: Timeline) -> int:
-    """How many turns are under way at the busiest moment; one that ends when another begins makes memory for it."""
+    """How many turns are under way at the busiest moment; one that ends when another begins makes room for it."""
     begun = np.searchsorted(np.sort(table.offered), np.sort(table.offered), side="right")
     ended = np.searchsorted(np.sort(table.arrived), np.sort(table.offered), side="right")
     return int((begun - ended).max())
@@ -242,16 +243,10 @@ def _peer_bytes(prepared: Prepared, problem: Problem, table: Rounds, seed: int) 
         lanes = [Lane(problem.clients, table, seed)]
         layout = build_layout(program.algorithm, lanes, params, program.peer.carries == "sums")
         start = jax.tree.map(lambda leaf: leaf[None], params)
-        state = jax.eval_shape(lambda p, w: program.open(p, w, 1 + oldest(table, taken_in(table))), start, layout)
-        return _bytes(state) + _bytes(layout)
-
-
-def _bytes(tree: PyTree) -> int:
-    return int(sum(math.prod(np.shape(leaf)) * _width(leaf) for leaf in jax.tree.leaves(tree)))
-
-
-def _width(leaf: Any) -> int:
-    return leaf.dtype.itemsize if hasattr(leaf, "dtype") else 8
+        own = first_own(program.algorithm, lanes, [params])
+        ring = 1 + oldest(table, taken_in(table))
+        state = jax.eval_shape(lambda p, o, w: program.open(p, o, w, ring), start, own, layout)
+        return bytes_of(state) + bytes_of(layout)
 
 
 def _peak() -> int:

@@ -1,4 +1,4 @@
-"""How far clients' data lie apart: total variation between their classes, 1-Wasserstein between their samples.
+"""Distances between clients' data: total variation between their classes, 1-Wasserstein between their samples.
 
 A. Fallah, A. Mokhtari, A. Ozdaglar. Personalized federated learning: a meta-learning approach. 2020, Sec. 4.2: with p_i
 the distribution of client i's samples z = (x, y) and p = (1/n) sum_i p_i their average (every client counts alike),

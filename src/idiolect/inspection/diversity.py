@@ -1,4 +1,4 @@
-"""How far gradients and Hessians of clients lie apart at the start of training.
+"""Diversity of clients: how far their gradients and Hessians lie apart at the start of training.
 
 A. Fallah, A. Mokhtari, A. Ozdaglar. Per-FedAvg. 2020, Assumption 5:
 gamma_G^2 >= (1/n) sum_i ||grad f_i(w) - grad f(w)||^2 (16a) and gamma_H^2 >= (1/n) sum_i ||Hess f_i(w) - Hess f(w)||^2

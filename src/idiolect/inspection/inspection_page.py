@@ -1,4 +1,4 @@
-"""What `idiolect inspect` found, as one page with pictures."""
+"""The page of `idiolect inspect`, with pictures."""
 
 from collections.abc import Sequence
 from html import escape
@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from idiolect.errors import UserMistake
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.value import Experiment
 from idiolect.files import write_atomically
 from idiolect.inspection.cost_estimate import Estimate
 from idiolect.inspection.inspection_tables import (
@@ -60,7 +60,7 @@ def may_write(path: Path) -> Path:
     return path
 
 
-def write_page(path: Path, recipe: Recipe, found: Inspection, cost: Estimate) -> None:
+def write_page(path: Path, experiment: Experiment, found: Inspection, cost: Estimate) -> None:
     """Draw everything into one HTML file."""
     sections = [
         Section("Who holds what", _OURS + _notes(found.notes) + as_html(size_rows(found)), _holdings(found)),
@@ -74,7 +74,7 @@ def write_page(path: Path, recipe: Recipe, found: Inspection, cost: Estimate) ->
             as_html(Rows(cost_columns(), [cost_row(each) for each in cost.algorithms])) + _notes(cost_lines(cost)),
         ),
     ]
-    write_atomically(path, page(f"{recipe.name}, before training", sections).encode())
+    write_atomically(path, page(f"{experiment.name}, before training", sections).encode())
 
 
 def _notes(lines: Sequence[str]) -> str:

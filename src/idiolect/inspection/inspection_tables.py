@@ -1,4 +1,4 @@
-"""What `idiolect inspect` found, on the terminal."""
+"""The tables of `idiolect inspect`, for the terminal."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.value import Experiment
 from idiolect.inspection.cost_estimate import Cost, Estimate
 from idiolect.inspection.distances import root_mean_square
 from idiolect.inspection.diversity import Diversity
@@ -14,19 +14,19 @@ from idiolect.inspection.problem_inspection import Inspection
 from idiolect.report.headline import Rows
 
 
-def print_inspection(recipe: Recipe, found: Inspection, cost: Estimate, console: Console | None = None) -> None:
+def print_inspection(experiment: Experiment, found: Inspection, cost: Estimate, console: Console | None = None) -> None:
     """Tables of sizes, distances, diversity and cost."""
     console = console or Console()
     console.width = max(console.width, 120)  # a wide table is better than a folded one
-    for table in (_sizes(recipe, found), _heterogeneity(found), _costs(cost)):
+    for table in (_sizes(experiment, found), _heterogeneity(found), _costs(cost)):
         console.print(table)
     for line in (*found.notes, *cost_lines(cost)):
         console.print(line, highlight=False, markup=False)
 
 
-def _sizes(recipe: Recipe, found: Inspection) -> Table:
+def _sizes(experiment: Experiment, found: Inspection) -> Table:
     unseen = len(found.sizes["train"]) - len(found.participating)
-    title = f"{recipe.name}: {found.problem}, {len(found.participating)} clients that take part"
+    title = f"{experiment.name}: {found.problem}, {len(found.participating)} clients that take part"
     table = Table(title=f"{title}, {unseen} unseen" if unseen else title, title_justify="left")
     columns, rows = size_rows(found)
     for name in columns:
@@ -200,7 +200,7 @@ def cost_lines(cost: Estimate) -> list[str]:
             f"{duration(cost.seconds * cost.share)}."
         )
     if cost.disk_bytes:
-        lines.append(f"Beyond {size(cost.room_bytes)} what clients keep goes to disk: {size(cost.disk_bytes)} of it.")
+        lines.append(f"Beyond {size(cost.budget_bytes)} what clients keep goes to disk: {size(cost.disk_bytes)} of it.")
     return lines + [f"{each.label} could not be watched: {each.stopped}." for each in cost.algorithms if each.stopped]
 
 

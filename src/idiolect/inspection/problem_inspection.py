@@ -1,4 +1,4 @@
-"""All that can be said of a problem before anything is trained: who holds what, and how different clients are."""
+"""Inspection of a problem before training: who holds what, and how different clients are."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

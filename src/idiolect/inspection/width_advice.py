@@ -1,20 +1,20 @@
-"""Which bit width a client should take for the bytes it can spend: tried out, and judged on validation data."""
+"""Advice on bit widths for byte budgets: tried out, and judged on validation data."""
 
-import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from idiolect import catalog
 from idiolect.errors import UserMistake
 from idiolect.experiments.building import build_problem
+from idiolect.experiments.recipe_tables import NamedAlgorithm
+from idiolect.experiments.records import CellRecord
 from idiolect.experiments.running import Progress
-from idiolect.experiments.schema import AlgorithmTable, Recipe, parse_recipe, write_recipe
-from idiolect.results.execute import run_recipe
-from idiolect.results.folder import RunFolder
+from idiolect.experiments.value import Experiment
+from idiolect.interface import run
 
 
 class Candidate(NamedTuple):
@@ -33,29 +33,48 @@ class Advice(NamedTuple):
     chosen: dict[int, int | None]
 
 
-def advise(
-    recipe: Recipe,
-    label: str | None,
+def advise_widths(
+    experiment: Experiment,
     budgets: Sequence[int],
-    widths: Sequence[int],
-    out: Path,
+    widths: Sequence[int] = (1, 2, 3, 4),
     *,
+    out: str | Path,
+    label: str | None = None,
     data_dir: Path | None = None,
-    progress: Callable[[Recipe], AbstractContextManager[Callable[[Progress], None]]],
+    progress: Callable[[Experiment], AbstractContextManager[Callable[[Progress], None]]] | None = None,
 ) -> Advice:
-    """Run one of a recipe's algorithms at every width, score it on validation data, and choose for every budget.
+    """Run an algorithm at every width, score it on validation data, and choose a width for every byte budget.
 
     Of the widths that fit a budget the narrowest is chosen whose score is within one standard error of the best. The
     runs go into the folder `out`, and go on there if they were interrupted.
+
+    Args:
+        experiment: One with an algorithm of the catalog that has bit widths.
+        budgets: Bytes of a client's model: one for all, or one for each client.
+        widths: Bits to try.
+        out: The run folder.
+        label: Which algorithm, if the experiment has several with bit widths.
+        data_dir: Where data sets lie.
+        progress: Makes a progress bar for the runs.
+
+    Returns:
+        What every width came to, and the choice for every budget.
+
+    Example:
+        >>> from idiolect import Choice, Experiment, NamedAlgorithm, advise_widths
+        >>> line = NamedAlgorithm(name="qupel", objective={"keep": [], "lambda_p": 0.5})
+        >>> problem = Choice("quadratics", {"clients": 4, "samples": 40})
+        >>> advice = advise_widths(Experiment(problem, [line], horizon=30.0), [50], (1, 2), out=tmp / "widths")
+        >>> [candidate.bits for candidate in advice.candidates]
+        [1, 2]
     """
     widths = sorted(widths)
-    trial = _trial(recipe, _choose(recipe, label), widths)
-    clients = build_problem(trial, trial.seeds[0], data_dir).clients.total
-    if len(budgets) not in (1, clients):
-        raise UserMistake(f"--bytes has {len(budgets)} budgets, but must have 1 for all or {clients}, one per client")
-    with progress(trial) as report:
-        run_recipe(trial, out, data_dir=data_dir, progress=report)
-    cells = RunFolder(out, trial).cells(trial)
+    trial = _trial(experiment, _choose(experiment, label), widths)
+    if len(budgets) > 1:
+        _check_budgets(trial, budgets, data_dir)
+    watched = progress(trial) if progress is not None else nullcontext(lambda state: None)
+    with watched as report:
+        cells = run(trial, out=out, data_dir=data_dir, progress=report).cells
     candidates = [_candidate(width, name, cells) for width, name in zip(widths, trial.labels, strict=True)]
     return Advice(candidates, {budget: choose_width(candidates, budget) for budget in budgets})
 
@@ -69,11 +88,17 @@ def choose_width(candidates: Sequence[Candidate], budget: int) -> int | None:
     return min(c.bits for c in fitting if c.score >= best.score - best.error)
 
 
-def _choose(recipe: Recipe, label: str | None) -> AlgorithmTable:
+def _check_budgets(trial: Experiment, budgets: Sequence[int], data_dir: Path | None) -> None:
+    clients = build_problem(trial, trial.seeds[0], data_dir).clients.total
+    if len(budgets) != clients:
+        raise UserMistake(f"--bytes has {len(budgets)} budgets, but must have 1 for all or {clients}, one per client")
+
+
+def _choose(experiment: Experiment, label: str | None) -> NamedAlgorithm:
     wide = {
-        table.label or table.name: table
-        for table in recipe.algorithms
-        if "bits" in catalog.objective_options(catalog.cell(table.name), table.objective)
+        name: line
+        for name, line in zip(experiment.labels, experiment.lines, strict=True)
+        if isinstance(line, NamedAlgorithm) and "bits" in catalog.options_of(line.name, line.objective, {})[0]
     }
     if label is None and len(wide) == 1:
         return next(iter(wide.values()))
@@ -83,32 +108,23 @@ def _choose(recipe: Recipe, label: str | None) -> AlgorithmTable:
     return wide[label]
 
 
-def _trial(recipe: Recipe, table: AlgorithmTable, widths: Sequence[int]) -> Recipe:
-    """The recipe with this algorithm alone, once for every width, judged on validation data."""
+def _trial(experiment: Experiment, line: NamedAlgorithm, widths: Sequence[int]) -> Experiment:
+    """The experiment with this algorithm alone, once for every width, judged on validation data."""
     if len(set(widths)) != len(widths) or not widths:
         raise UserMistake(f"--widths are {list(widths)}, but must be some different numbers of bits")
-    options = {key: value for key, value in table.objective.items() if key not in ("bits", "levels")}
-    tables = tomllib.loads(write_recipe(recipe))
-    tables["name"] = f"{recipe.name}-widths"
-    tables["evaluation"] |= {"split": "validation", "headline": "own"}
-    name = table.label or table.name
-    own = {key: value for key, value in dict(table.training).items() if value is not None}
-    tables["algorithms"] = [
-        {
-            "name": table.name,
-            "label": f"{name}-{width}bit",
-            "objective": {**options, "bits": width},
-            "protocol": dict(table.protocol),
-            "training": own,
-        }
+    options = {key: value for key, value in line.objective.items() if key not in ("bits", "levels")}
+    name = line.label or line.name
+    trials = [
+        line.model_copy(update={"label": f"{name}-{width}bit", "objective": {**options, "bits": width}, "attack": None})
         for width in widths
     ]
-    return parse_recipe(tables)
+    evaluation = experiment.evaluation.model_copy(update={"split": "validation", "headline": "own"})
+    return experiment.replace(name=f"{experiment.name}-widths", evaluation=evaluation, algorithms=trials, factory=None)
 
 
-def _candidate(width: int, label: str, cells: list[dict[str, Any]]) -> Candidate:
-    clients = [c for cell in cells if cell["label"] == label for c in cell["clients"] if c["group"] == "participating"]
-    scores = [client["scores"]["own"] for client in clients]
-    sign = 1 if cells[0]["higher_is_better"] else -1
+def _candidate(width: int, label: str, cells: Sequence[CellRecord]) -> Candidate:
+    clients = [client for cell in cells if cell.label == label for client in cell.participating]
+    scores = [client.scores["own"] for client in clients]
+    sign = 1 if cells[0].higher_is_better else -1
     error = float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-    return Candidate(width, max(client["bytes"] for client in clients), sign * float(np.mean(scores)), error)
+    return Candidate(width, max(client.bytes for client in clients), sign * float(np.mean(scores)), error)

@@ -1,1 +1,1 @@
-"""What people look at: the table in the terminal, the pictures in the run folder."""
+"""Reports: the table in the terminal, the page with pictures in the run folder."""

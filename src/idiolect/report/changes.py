@@ -1,12 +1,12 @@
-"""What personalization does to every client: before, after, who loses, and what that goes along with."""
+"""Changes by personalization, client by client: before, after, who loses, and what that goes along with."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from idiolect.report.client_traits import TRAITS, Traits
-from idiolect.report.report_data import ReportData
+from idiolect.report.report_data import PageCell, ReportData
 
 _FEWEST = 4  # pairs, below which a rank correlation says nothing
 
@@ -34,12 +34,12 @@ class Tally(NamedTuple):
     ranks: dict[str, float]  # Spearman's correlation of the gain with each trait; nan where there is none
 
 
-def changes(evidence: ReportData) -> dict[str, list[Change]]:
+def changes(data: ReportData) -> dict[str, list[Change]]:
     """By algorithm, of all cells that did not end before their time; empty where both models are the same."""
     found: dict[str, list[Change]] = {}
-    for cell in evidence.cells:
-        if not cell["ended"] and cell["before"] != cell["after"]:
-            found.setdefault(cell["label"], []).extend(_of_cell(cell, evidence))
+    for cell in data.cells:
+        if not cell.record.ended and cell.before != cell.after:
+            found.setdefault(cell.label, []).extend(_of_cell(cell, data))
     return {label: mine for label, mine in found.items() if mine}
 
 
@@ -64,21 +64,21 @@ def trait_column(mine: list[Change], name: str) -> np.ndarray:
     return np.array([math.nan if value is None else value for value in values])
 
 
-def _of_cell(cell: dict[str, Any], evidence: ReportData) -> list[Change]:
-    mine = [client for client in cell["clients"] if client["group"] == "participating"]
-    sign = 1 if cell["higher_is_better"] else -1
-    after = np.array([client["scores"][cell["after"]] for client in mine])
-    worst = {mine[k]["client"] for k in np.argsort(sign * after, kind="stable")[: max(1, round(len(mine) / 10))]}
-    traits = evidence.traits[cell["label"], cell["seed"]]
+def _of_cell(cell: PageCell, data: ReportData) -> list[Change]:
+    seed, mine = cell.record.seed, cell.record.participating
+    sign = 1 if cell.record.higher_is_better else -1
+    after = np.array([client.scores[cell.after] for client in mine])
+    worst = {mine[k].client for k in np.argsort(sign * after, kind="stable")[: max(1, round(len(mine) / 10))]}
+    traits = data.traits[cell.label, seed]
     return [
         Change(
-            cell["seed"],
-            client["client"],
-            before := client["scores"][cell["before"]],
+            seed,
+            client.client,
+            before := client.scores[cell.before],
             score,
             sign * (score - before),
-            client["client"] in worst,
-            traits[client["client"]],
+            client.client in worst,
+            traits[client.client],
         )
         for client, score in zip(mine, after.tolist(), strict=True)
     ]

@@ -1,12 +1,13 @@
-"""What a client brings along and how the network treats it: what its gain may depend on."""
+"""Client traits that a gain may depend on: what a client holds, and how the network treats it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from idiolect import catalog
+from idiolect.experiments.records import CellRecord
 from idiolect.network.round_tables import Rounds, taken_in
 from idiolect.network.timelines import Timeline, staleness
+from idiolect.results.traits import ClientTraits
 
 TRAITS = {  # the fields of `Traits`, in words
     "samples": "samples of the client",
@@ -25,18 +26,15 @@ class Traits(NamedTuple):
     participation: float | None = None
 
 
-def traits_of(
-    cell: dict[str, Any], table: Timeline | Rounds, known: dict[int, dict[str, Any]], algorithm: str
-) -> dict[int, Traits]:
-    """The traits of every participating client that was scored; `known` is what was noted when the run began."""
-    mine = {one["client"]: one["samples"] for one in cell["clients"] if one["group"] == "participating"}
+def traits_of(cell: CellRecord, table: Timeline | Rounds, noted: dict[int, ClientTraits]) -> dict[int, Traits]:
+    """The traits of every participating client that was scored; `noted` is what was known when the run began."""
+    mine = {client.client: client.samples for client in cell.participating}
     turns = _in_rounds(table, sorted(mine)) if isinstance(table, Rounds) else _with_a_server(table)
-    alone = catalog.cell(algorithm).protocol == "local"  # who shares no model has no old one
     found = {}
-    for client, samples in mine.items():
+    for client, scored in mine.items():
         age, count = turns.get(client, (None, None if isinstance(table, Rounds) else 0))
-        noted = {"samples": samples, "label_skew": None, **known.get(client, {})}  # or else those it is scored on
-        found[client] = Traits(noted["samples"], noted["label_skew"], None if alone else age, count)
+        samples, skew = noted.get(client, ClientTraits(scored, None))
+        found[client] = Traits(samples, skew, age if cell.shares else None, count)  # who shares no model has no old one
     return found
 
 

@@ -31,16 +31,16 @@ _TABLE = (
 )
 
 
-def gain_section(evidence: ReportData, more: Sequence[Picture]) -> Section:
+def gain_section(data: ReportData, more: Sequence[Picture]) -> Section:
     """The table in words, both pictures, and more of what clients get."""
-    title, found = "Who gains and who loses", changes(evidence)
+    title, found = "Who gains and who loses", changes(data)
     if not found:
         return Section(title, _NOTHING, more)
     tallies = {label: tally(mine) for label, mine in found.items()}
     html = f"{as_html(_rows(tallies))}<p class=quiet>{escape(_TABLE)}</p>"
     moved = {label: mine for label, mine in found.items() if any(change.gain for change in mine)}
-    best = max(moved or found, key=lambda label: _mean_after(found[label], evidence.higher_is_better))
-    pictures = [_before_and_after(evidence, found, tallies, best), *_against_traits(evidence, moved, tallies)]
+    best = max(moved or found, key=lambda label: _mean_after(found[label], data.higher_is_better))
+    pictures = [_before_and_after(data, found, tallies, best), *_against_traits(data, moved, tallies)]
     return Section(title, html, [*pictures, *more])
 
 
@@ -67,9 +67,9 @@ def _rows(tallies: dict[str, Tally]) -> Rows:
 
 
 def _before_and_after(
-    evidence: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally], first: str
+    data: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally], first: str
 ) -> Picture:
-    figure, owners, metric = go.Figure(), [""], evidence.metric
+    figure, owners, metric = go.Figure(), [""], data.metric
     everything = [value for mine in found.values() for change in mine for value in (change.before, change.after)]
     low, high = min(everything), max(everything)
     dotted = {"color": MUTED, "dash": "dot", "width": 1}
@@ -92,17 +92,17 @@ def _before_and_after(
             hover = {"hoverinfo": "skip"} if name == "worst decile" else {"hovertext": words, "hoverinfo": "text"}
             figure.add_scatter(x=x, y=y, mode="markers", name=name, marker=marker, opacity=0.8, **hover)
             owners.append(label)
-    if low > 0 and high / low > 50 and not evidence.higher_is_better:  # errors of very different sizes
+    if low > 0 and high / low > 50 and not data.higher_is_better:  # errors of very different sizes
         figure.update_layout(xaxis_type="log", yaxis_type="log")
     labelled(figure, "Every client, before and after", f"{metric} of the model as received", f"{metric}, personalized")
-    return Picture(figure, _caption(evidence, tallies, found), one_at_a_time(figure, owners, first))
+    return Picture(figure, _caption(data, tallies, found), one_at_a_time(figure, owners, first))
 
 
-def _caption(evidence: ReportData, tallies: dict[str, Tally], found: dict[str, list[Change]]) -> str:
+def _caption(data: ReportData, tallies: dict[str, Tally], found: dict[str, list[Change]]) -> str:
     order = sorted(tallies, key=lambda label: tallies[label].hurt / tallies[label].clients)
     told = order if len(order) <= 6 else [*order[:2], *order[-2:]]
     counts = ", ".join(f"{label} {tallies[label].hurt} of {tallies[label].clients}" for label in told)
-    side = "below" if evidence.higher_is_better else "above"
+    side = "below" if data.higher_is_better else "above"
     thin = " Only some of the clients are drawn, evenly by their gain." if _too_many(found) else ""
     return (
         f"Every dot is a participating client of one seed; those {side} the dotted diagonal lose by personalization "
@@ -111,20 +111,20 @@ def _caption(evidence: ReportData, tallies: dict[str, Tally], found: dict[str, l
     )
 
 
-def _against_traits(evidence: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally]) -> list[Picture]:
+def _against_traits(data: ReportData, found: dict[str, list[Change]], tallies: dict[str, Tally]) -> list[Picture]:
     """The gain of every client against each of the traits that differ between clients, one trait at a time."""
     known = [name for name in TRAITS if any(math.isfinite(one.ranks[name]) for one in tallies.values())]
     if not known:
         return []
     figure, places = go.Figure(), {name: {"x": list[list[float]](), "y": list[list[float]]()} for name in known}
     for number, (label, mine) in enumerate(found.items()):
-        colour = style(evidence.labels.index(label))["color"]
+        colour = style(data.labels.index(label))["color"]
         shown = _thinned(mine, _DOTS // len(found))
         words = [f"{label}, client {change.client}, seed {change.seed}: {change.gain:+.3g}" for change in shown]
         marker = {"color": colour, "size": 5, "symbol": number % 8}
         group = {"legendgroup": label, "marker": marker}
         figure.add_scatter(mode="markers", opacity=0.35, hovertext=words, hoverinfo="text", showlegend=False, **group)
-        line = style(evidence.labels.index(label))
+        line = style(data.labels.index(label))
         figure.add_scatter(mode="lines+markers", name=label, legendgroup=label, line=line, marker_size=8)
         for name in known:
             x, y = _fifths(trait_column(mine, name), np.array([change.gain for change in mine]))

@@ -1,9 +1,12 @@
 """The headline table: mean and standard deviation over seeds, for every algorithm; as plain rows, to be shown."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-Summaries = Sequence[tuple[str, dict[str, Any]]]  # what stands in front of the labels, and the summary of a run
+from idiolect.results.statistics import MeanStd
+from idiolect.results.summary import GroupScore, OverSeeds, Summary
+
+Summaries: TypeAlias = Sequence[tuple[str, Summary]]  # what stands in front of the labels, and the summary of a run
 
 
 class Rows(NamedTuple):
@@ -15,22 +18,25 @@ class Rows(NamedTuple):
 
 def headline(summaries: Summaries) -> Rows:
     """The headline metric at the end, of all algorithms and references."""
-    entries = [entry for _, summary in summaries for entry in summary["algorithms"].values()]
-    unseen = any("unseen" in entry for entry in entries)
-    packed = any(entry["bits"]["mean"] < 32 for entry in entries)
-    optional = [*(["unseen"] if unseen else []), *(["bits", "bytes"] if packed else [])]
-    columns = ["algorithm", "global", "personalized", "worst decile", *optional, "updates", "seconds"]
+    entries = [entry for _, summary in summaries for entry in summary.algorithms.values()]
+    unseen = any("unseen" in entry.scores for entry in entries)
+    packed = any(entry.bits.mean < 32 for entry in entries)
+    adapted = any(entry.participating["own"] != entry.participating["personalized"] for entry in entries)
+    optional = [*(["own"] if adapted else []), *(["unseen"] if unseen else []), *(["bits", "bytes"] if packed else [])]
+    columns = ["algorithm", "global", "personalized", "worst decile", *optional, "updates", "steps", "seconds"]
     rows = []
     for front, summary in summaries:
-        for label, entry in summary["algorithms"].items():
-            row = [front + label, *_scores(entry["participating"])]
+        for label, entry in summary.algorithms.items():
+            row = [front + label, *_scores(entry.participating)]
+            if adapted:
+                row.append(plus_minus(entry.participating["own"]))
             if unseen:
-                row.append(plus_minus(entry["unseen"]["personalized"]) if "unseen" in entry else "")
+                row.append(plus_minus(entry.scores["unseen"]["personalized"]) if "unseen" in entry.scores else "")
             if packed:
-                row += [f"{entry['bits']['mean']:.4g}", f"{entry['bytes']['mean']:,.0f}"]
-            updates, seconds = entry["updates"]["mean"], entry["wall_clock_seconds"]["mean"]
-            rows.append([*row, f"{updates:.0f}", f"{seconds:.1f}"])
-        rows += _references(front, summary, summary["metric"], len(columns))
+                row += [f"{entry.bits.mean:.4g}", f"{entry.bytes.mean:,.0f}"]
+            counts = [f"{entry.updates.mean:.0f}", f"{entry.server_steps.mean:.0f}"]
+            rows.append([*row, *counts, f"{entry.wall_clock_seconds.mean:.1f}"])
+        rows += _references(front, summary, summary.metric, len(columns))
     return Rows(columns, rows)
 
 
@@ -38,17 +44,17 @@ def other_metric(summaries: Summaries, metric: str) -> Rows:
     """The same models by another of the problem's metrics."""
     columns, rows = ["algorithm", "global", "personalized", "worst decile"], []
     for front, summary in summaries:
-        for label, entry in summary["algorithms"].items():
-            if metric in entry.get("also", {}):
-                rows.append([front + label, *_scores(entry["also"][metric])])
+        for label, entry in summary.algorithms.items():
+            if metric in entry.also:
+                rows.append([front + label, *_scores(entry.also[metric])])
         rows += _references(front, summary, metric, len(columns))
     return Rows(columns, rows)
 
 
 def other_metrics(summaries: Summaries) -> list[str]:
     """The metrics of the runs beside the headline."""
-    entries = [entry for _, summary in summaries for entry in summary["algorithms"].values()]
-    return list(dict.fromkeys(metric for entry in entries for metric in entry.get("also", {})))
+    entries = [entry for _, summary in summaries for entry in summary.algorithms.values()]
+    return list(dict.fromkeys(metric for entry in entries for metric in entry.also))
 
 
 def number(value: float) -> str:
@@ -56,21 +62,21 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.2e}"
 
 
-def plus_minus(value: dict[str, float]) -> str:
+def plus_minus(value: MeanStd | OverSeeds | GroupScore) -> str:
     """A mean and its spread."""
-    return f"{number(value['mean'])} ± {number(value['std'])}"
+    return f"{number(value.mean)} ± {number(value.std)}"
 
 
-def _scores(mine: dict[str, Any]) -> list[str]:
+def _scores(mine: dict[str, OverSeeds]) -> list[str]:
     personal = mine["personalized"]
-    return [plus_minus(mine["global"]), plus_minus(personal), plus_minus(personal["worst_decile"])]
+    return [plus_minus(mine["global"]), plus_minus(personal), plus_minus(personal.worst_decile)]
 
 
-def _references(front: str, summary: dict[str, Any], metric: str, width: int) -> list[list[str]]:
+def _references(front: str, summary: Summary, metric: str, width: int) -> list[list[str]]:
     """In brackets, since no algorithm learned them."""
     rows = []
-    for name, scores in summary.get("references", {}).items():
+    for name, scores in summary.references.items():
         if metric in scores:
-            row = [f"{front}({name})", "", plus_minus(scores[metric]), plus_minus(scores[metric]["worst_decile"])]
+            row = [f"{front}({name})", "", plus_minus(scores[metric]), plus_minus(scores[metric].worst_decile)]
             rows.append([*row, *[""] * (width - len(row))])
     return rows

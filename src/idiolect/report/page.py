@@ -16,7 +16,7 @@ from idiolect.report.choices import Choice
 from idiolect.report.drawing import as_json, plain
 from idiolect.report.style import TEMPLATE
 
-_ROOM = resources.files("idiolect.report")
+_FILES = resources.files("idiolect.report")
 _NOTHING_FROM_OUTSIDE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
@@ -50,7 +50,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
         f'<meta http-equiv=Content-Security-Policy content="{_NOTHING_FROM_OUTSIDE}">'
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         "<meta name=color-scheme content='light dark'>"
-        f"<title>{escape(title)}</title><style>{_ROOM.joinpath('page.css').read_text('utf-8')}</style></head>"
+        f"<title>{escape(title)}</title><style>{_FILES.joinpath('page.css').read_text('utf-8')}</style></head>"
         f"<body><header><h1>{escape(title)}</h1>{f'<nav>{links}</nav>' if links else ''}</header>"
         f"<main>{body}</main>{_scripts() if drawn else ''}</body></html>\n"
     )
@@ -94,5 +94,5 @@ def _scripts() -> str:
     return (
         "<noscript><p>The figures are drawn by a script, which this browser does not run.</p></noscript>"
         f"<script type=application/json id=template>{as_json(TEMPLATE)}</script>"
-        f"<script>{get_plotlyjs()}</script><script>{_ROOM.joinpath('page.js').read_text('utf-8')}</script>"
+        f"<script>{get_plotlyjs()}</script><script>{_FILES.joinpath('page.js').read_text('utf-8')}</script>"
     )

@@ -7,7 +7,7 @@ from idiolect.network.round_tables import Rounds, delivered_share
 from idiolect.report.choices import one_at_a_time
 from idiolect.report.over_time import report_curves
 from idiolect.report.page import Picture
-from idiolect.report.report_data import Cells, ReportData
+from idiolect.report.report_data import PageCell, ReportData
 from idiolect.report.style import BLUE, MUTED, ORANGE, SKY, VERMILION, labelled
 
 _MASS = {
@@ -31,26 +31,26 @@ _GRAPH = (
 _LINKS = 600  # beyond that arrows are a blot
 
 
-def peer_pictures(evidence: ReportData) -> list[Picture]:
+def peer_pictures(data: ReportData) -> list[Picture]:
     """What only runs without a server have to show; nothing if there are none."""
-    tables = {label: table for label, table in evidence.tables.items() if isinstance(table, Rounds)}
-    mine = [cell for cell in evidence.cells if cell["label"] in tables]
+    tables = {label: table for label, table in data.tables.items() if isinstance(table, Rounds)}
+    mine = [cell for cell in data.cells if cell.label in tables]
     if not mine:
         return []
-    title = f"Consensus gap over {evidence.time}"
-    gap = report_curves(evidence, "consensus_gap", title, "distance from the average")
+    title = f"Consensus gap over {data.time}"
+    gap = report_curves(data, "consensus_gap", title, "distance from the average")
     graph = Picture(_graph(next(iter(tables.values()))), _GRAPH)
-    return [Picture(gap, _GAP.format(seeds=evidence.seeds)), *_ledger(evidence, mine), graph]
+    return [Picture(gap, _GAP.format(seeds=data.seeds)), *_ledger(data, mine), graph]
 
 
-def _ledger(evidence: ReportData, cells: Cells) -> list[Picture]:
+def _ledger(data: ReportData, cells: list[PageCell]) -> list[Picture]:
     """Where the mass is, for one protocol at a time."""
     figure, owners = go.Figure(), list[str]()
     for label in _with_ledgers_of_their_own(cells):
-        points = next(cell["points"] for cell in cells if cell["label"] == label)
-        times = [point["time"] for point in points]
+        points = next(cell.record.points for cell in cells if cell.label == label)
+        times = [point.time for point in points]
         for name, (words, colour) in _MASS.items():
-            values = [point["reports"][name] for point in points]
+            values = [point.reports[name] for point in points]
             line = {"color": colour, "width": 1}
             figure.add_scatter(
                 x=times, y=values, name=words, mode="lines", line=line, fillcolor=colour, stackgroup=label
@@ -58,17 +58,17 @@ def _ledger(evidence: ReportData, cells: Cells) -> list[Picture]:
             owners.append(label)
     if not owners:
         return []
-    labelled(figure, "Where the mass is", evidence.time, "weight y")
+    labelled(figure, "Where the mass is", data.time, "weight y")
     return [Picture(figure, _LEDGER, one_at_a_time(figure, owners))]
 
 
-def _with_ledgers_of_their_own(cells: Cells) -> list[str]:
+def _with_ledgers_of_their_own(cells: list[PageCell]) -> list[str]:
     """The algorithms whose mass moves, one for each way it does: weights do not depend on what is minimised."""
     found: dict[str, str] = {}
     for cell in cells:
-        ledger = [[round(point["reports"][name], 9) for name in _MASS] for point in cell["points"]]
-        if cell["seed"] == cells[0]["seed"] and any(any(row[1:]) for row in ledger):
-            found.setdefault(str(ledger), cell["label"])
+        ledger = [[round(point.reports[name], 9) for name in _MASS] for point in cell.record.points]
+        if cell.record.seed == cells[0].record.seed and any(any(row[1:]) for row in ledger):
+            found.setdefault(str(ledger), cell.label)
     return list(found.values())
 
 

@@ -1,52 +1,73 @@
-"""What a table of scores would hide, in sentences."""
+"""Remarks, in sentences, on what a table of scores would hide."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from idiolect.engines.serverless import LEAK
 from idiolect.report.headline import plus_minus
+from idiolect.results.summary import Summary
 
 _NAMED = 5  # clients that a remark names before it counts the others
 
 
-def group_lines(summary: dict[str, Any]) -> list[str]:
-    """The scores of each named group of clients, and their gain over the recipe's first algorithm."""
-    lines = []
-    for name, group in summary.get("groups", {}).items():
-        (first, _), *others = group["algorithms"].items()
-        start = plus_minus(group["algorithms"][first])
-        lines.append(f"{name} ({len(group['clients'])} clients), personalized: {first} {start}")
-        lines += [f"  {label} {plus_minus(entry)}, a gain of {plus_minus(entry['gain'])}" for label, entry in others]
+def meaning_lines(summary: Summary, columns: Sequence[str]) -> list[str]:
+    """What the columns of the headline table are, and how settings were chosen."""
+    what, lines = summary.what, []
+    lines.append(f"Global: {what.received}. Personalized: {what.personalized}.")
+    if "own" in columns:
+        lines.append("Own: after the adaptation that each objective itself prescribes.")
+    if "steps" in columns:
+        lines.append(
+            "Steps: versions of the shared model, by rounds, buffers or single updates; without a server, rounds."
+        )
+    if summary.references:
+        lines.append("In brackets: what the problem knows to compare with, learned by none of the algorithms.")
+    if "unseen" in columns:
+        lines.append("Unseen: the same personalization for clients that took no part in training.")
+    if summary.chosen is not None:
+        chosen = summary.chosen
+        lines.append(
+            f"Settings: every algorithm's own, chosen by {chosen.trials} trials each on {chosen.split} parts of seeds "
+            f"{', '.join(map(str, chosen.seeds))}, which are not scored here.{' ' if chosen.note else ''}{chosen.note}"
+        )
     return lines
 
 
-def size_lines(summary: dict[str, Any]) -> list[str]:
+def group_lines(summary: Summary) -> list[str]:
+    """The scores of each named group of clients, and their gain over the first algorithm."""
+    lines = []
+    for name, group in summary.groups.items():
+        if not group.algorithms:  # none of its clients was scored
+            continue
+        (first, start), *others = group.algorithms.items()
+        lines.append(f"{name} ({len(group.clients)} clients), personalized: {first} {plus_minus(start)}")
+        lines += [f"  {label} {plus_minus(entry)}, a gain of {plus_minus(entry.gain)}" for label, entry in others]
+    return lines
+
+
+def size_lines(summary: Summary) -> list[str]:
     """Who gains most: clients with few samples against clients with many."""
-    gains = summary.get("gains_by_size", {"algorithms": {}})
+    if summary.gains is None:
+        return []
     return [
-        f"{label}, personalized, over {gains['over']}: {plus_minus(gain['few'])} for the third of clients with the "
-        f"fewest samples, {plus_minus(gain['many'])} for the third with the most"
-        for label, gain in gains["algorithms"].items()
+        f"{label}, personalized, over {summary.gains.over}: {plus_minus(gain.few)} for the third of clients with the "
+        f"fewest samples, {plus_minus(gain.many)} for the third with the most"
+        for label, gain in summary.gains.algorithms.items()
     ]
 
 
-def remarks(summary: dict[str, Any]) -> list[str]:
+def remarks(summary: Summary) -> list[str]:
     """What a table of scores would hide: runs that ended early, clients that were refused, and mass that leaked."""
     lines = []
-    for label, entry in summary["algorithms"].items():
-        lines += [
-            f"{label}, seed {seed}, ended before its time: {why}." for seed, why in entry.get("ended", {}).items()
-        ]
-        lines += [
-            f"{label}, seed {seed}: {refusals_in_words(clients)}."
-            for seed, clients in entry.get("refusals", {}).items()
-        ]
-        leaked = entry.get("leaked_share", {"mean": 0.0})["mean"]
-        if abs(leaked) > LEAK and "ended" not in entry:
+    for label, entry in summary.algorithms.items():
+        lines += [f"{label}, seed {seed}, ended before its time: {why}." for seed, why in entry.ended.items()]
+        lines += [f"{label}, seed {seed}: {refusals_in_words(mine)}." for seed, mine in entry.refusals.items()]
+        leaked = 0.0 if entry.leaked_share is None else entry.leaked_share.mean
+        if abs(leaked) > LEAK and not entry.ended:
             lines.append(f"{label} leaks: {leaked:.2%} of the mass is gone, and its models are not what they seem.")
     return lines
 
 
-def refusals_in_words(clients: dict[str, dict[str, int]]) -> str:
+def refusals_in_words(clients: Mapping[int, dict[str, int]]) -> str:
     """Whose updates were refused or cut down, how many and why: the first few clients by number, the rest counted."""
     parts = []
     for client, counts in list(clients.items())[:_NAMED]:

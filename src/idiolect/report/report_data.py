@@ -1,34 +1,31 @@
-"""What a report is made of: the cells, references, timelines and traits of one run folder, or of several side by side.
+"""The data of a report: the cells, references, timelines and traits of one run, or of several side by side.
 
 Of several runs, labels carry the run's name in front. Every cell is told which of its scores are the model as received
-(`before`) and the personalized one (`after`), since recipes differ in that.
+(`before`) and the personalized one (`after`), since experiments differ in that.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from idiolect.errors import UserMistake
-from idiolect.experiments.building import headline_column
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.evaluation_plan import headline_column
+from idiolect.experiments.records import CellRecord, ReferenceRecord
+from idiolect.experiments.value import Experiment
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
 from idiolect.report.client_traits import Traits, traits_of
-from idiolect.results.folder import REAL_CLOCK, RunFolder, saved_recipe
-from idiolect.results.summary import summarize
-from idiolect.results.traits import read_traits
-
-Cells = list[dict[str, Any]]
+from idiolect.results.run import Run, open_run
+from idiolect.results.summary import Summary
 
 
-class Run(NamedTuple):
+class PageRun(NamedTuple):
     """One of the runs of a page."""
 
     name: str  # in front of its labels; empty if it is the only one
     path: Path
-    recipe: Recipe
-    summary: dict[str, Any]
+    experiment: Experiment
+    summary: Summary
     missing: int  # cells that are not finished
     real: bool  # whether its times are seconds
 
@@ -37,25 +34,39 @@ class Run(NamedTuple):
         return f"{self.name}: {own}" if self.name else own
 
 
+class PageCell(NamedTuple):
+    """A cell under the page's name for its algorithm, and which of its scores the page shows."""
+
+    label: str
+    record: CellRecord
+    before: str  # the column of the model as received
+    after: str  # and of the personalized one
+
+    @property
+    def curve(self) -> list[float]:
+        """The personalized score at every point, mean over participating clients."""
+        return [point.scores["participating"][self.after].mean for point in self.record.points]
+
+
 class ReportData(NamedTuple):
     """All that a page shows."""
 
-    runs: list[Run]
+    runs: list[PageRun]
     labels: list[str]
-    cells: Cells
-    references: list[dict[str, Any]]
+    cells: list[PageCell]
+    references: list[ReferenceRecord]
     tables: dict[str, Timeline | Rounds]  # of each algorithm's first finished seed
     traits: dict[tuple[str, int], dict[int, Traits]]  # by algorithm and seed, for each participating client
 
     @property
     def metric(self) -> str:
         """The headline metric."""
-        return str(self.cells[0]["metric"])
+        return self.cells[0].record.metric
 
     @property
     def higher_is_better(self) -> bool:
         """Whether more of it is better."""
-        return bool(self.cells[0]["higher_is_better"])
+        return self.cells[0].record.higher_is_better
 
     @property
     def time(self) -> str:
@@ -66,60 +77,51 @@ class ReportData(NamedTuple):
     @property
     def horizon(self) -> float:
         """Until when the longest run goes."""
-        return max(run.recipe.horizon for run in self.runs)
+        return max(run.experiment.horizon for run in self.runs)
 
     @property
     def seeds(self) -> str:
         """How many seeds there are, in words."""
-        count = len({cell["seed"] for cell in self.cells})
+        count = len({cell.record.seed for cell in self.cells})
         return f"{count} seed{'s' if count > 1 else ''}"
 
-    def of(self, label: str, *, ended: bool = True) -> Cells:
+    def of(self, label: str, *, ended: bool = True) -> list[PageCell]:
         """The cells of an algorithm, with or without those that ended before their time."""
-        return [cell for cell in self.cells if cell["label"] == label and (ended or not cell["ended"])]
+        return [cell for cell in self.cells if cell.label == label and (ended or not cell.record.ended)]
 
 
-def gather(paths: Sequence[Path]) -> ReportData:
+def read_report_data(paths: Sequence[Path]) -> ReportData:
     """Read the run folders; a sentence if one of them is none, has nothing to show, or cannot be compared."""
-    names = _names(paths)
-    evidence = ReportData([], [], [], [], {}, {})
-    for path, name in zip(paths, names, strict=True):
-        _add(evidence, path, name)
-    metrics = {cell["metric"]: cell["label"] for cell in evidence.cells}
+    return report_data_of([open_run(path) for path in paths])
+
+
+def report_data_of(runs: Sequence[Run]) -> ReportData:
+    """What a page shows of these runs; a sentence if one has nothing to show, or they cannot be compared."""
+    data = ReportData([], [], [], [], {}, {})
+    for run, name in zip(runs, _names([run.path for run in runs]), strict=True):
+        _add(data, run, name)
+    metrics = {cell.record.metric: cell.label for cell in data.cells}
     if len(metrics) > 1:
         told = " and ".join(f"{metric} ({label})" for metric, label in metrics.items())
         raise UserMistake(f"the runs have different metrics, {told}, and cannot share a page; report them one by one")
-    return evidence
+    return data
 
 
-def _add(evidence: ReportData, path: Path, name: str) -> None:
-    recipe = saved_recipe(path)
-    folder = RunFolder(path, recipe)
-    cells, references = folder.cells(recipe), folder.references(recipe)
-    if not cells:
-        raise UserMistake(f"{path} has no finished cell to report; go on with: idiolect resume {path}")
-    missing = len(recipe.labels) * len(recipe.seeds) - len(cells)
-    real = (path / REAL_CLOCK).is_file()
-    run = Run(name, path, recipe, _summary(path, recipe, cells, references), missing, real)
-    columns = {"before": str(recipe.evaluation.steps[0]), "after": headline_column(recipe)}
-    evidence.runs.append(run)
-    evidence.labels.extend(run.label(label) for label in recipe.labels)
-    evidence.references.extend({**record, "name": run.label(record["name"])} for record in references)
-    known = {seed: read_traits(path, seed) for seed in recipe.seeds}
-    for cell in cells:
-        label, seed = run.label(cell["label"]), cell["seed"]
-        table = folder.timeline(cell["label"], seed)
-        algorithm = recipe.algorithms[recipe.labels.index(cell["label"])].name
-        evidence.tables.setdefault(label, table)
-        evidence.traits[label, seed] = traits_of(cell, table, known[seed], algorithm)
-        evidence.cells.append({**cell, **columns, "label": label})
-
-
-def _summary(path: Path, recipe: Recipe, cells: Cells, references: list[dict[str, Any]]) -> dict[str, Any]:
-    """The numbers of what is finished by now, with what only the run itself knew: its versions and its clock."""
-    written = path / "summary.json"
-    known: dict[str, Any] = json.loads(written.read_text("utf-8")) if written.is_file() else {"versions": {}}
-    return {**summarize(recipe, cells, references), **{k: known[k] for k in ("versions", "clock") if k in known}}
+def _add(data: ReportData, run: Run, name: str) -> None:
+    if not run.cells:
+        raise UserMistake(f"{run.path} has no finished cell to report; go on with: idiolect resume {run.path}")
+    experiment = run.experiment
+    shown = PageRun(name, run.path, experiment, run.summary, run.missing, run.clock == "real")
+    before, after = str(experiment.evaluation.steps[0]), headline_column(experiment)
+    data.runs.append(shown)
+    data.labels.extend(shown.label(label) for label in experiment.labels)
+    data.references.extend(record._replace(name=shown.label(record.name)) for record in run.references)
+    noted = {seed: run.traits(seed) for seed in experiment.seeds}
+    for cell in run.cells:
+        label, table = shown.label(cell.label), run.timeline(cell.label, cell.seed)
+        data.tables.setdefault(label, table)
+        data.traits[label, cell.seed] = traits_of(cell, table, noted[cell.seed])
+        data.cells.append(PageCell(label, cell, before, after))
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

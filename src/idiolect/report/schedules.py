@@ -56,12 +56,12 @@ class Schedule(NamedTuple):
         return [Stretch("awake", begins[order, 0], begins[order, 1], ends[order, 1])], len(begins)
 
 
-def schedules(evidence: ReportData) -> list[Schedule]:
+def schedules(data: ReportData) -> list[Schedule]:
     """The different timelines of the first seed, named after the algorithms that follow them."""
     kinds: list[tuple[Timeline | Rounds, list[str]]] = []
-    for label in evidence.labels:
-        if label in evidence.tables:
-            table = evidence.tables[label]
+    for label in data.labels:
+        if label in data.tables:
+            table = data.tables[label]
             followers = next((names for seen, names in kinds if _same(table, seen)), None)
             if followers is None:
                 kinds.append((table, [label]))

@@ -1,4 +1,4 @@
-"""How pictures look: colours, dashes, margins.
+"""The style of pictures: colours, dashes, margins.
 
 Colours are names of `page.css`, which says what they are in the light, in the dark and in print. They are Okabe and
 Ito's, which colour-blind readers can tell apart; their black is a grey that can be seen on both grounds.

@@ -18,23 +18,23 @@ _AT_FIRST = 120  # turns in the window when the page is opened
 _COLOURS = {"downloads": SKY, "computes": BLUE, "uploads": ORANGE, "uploads in vain": VERMILION, "awake": GREY}
 
 
-def waiting_section(evidence: ReportData) -> Section:
+def waiting_section(data: ReportData) -> Section:
     """Activity, staleness (in words if there is none) and the timeline of every schedule."""
-    found = schedules(evidence)
+    found = schedules(data)
     stale = any(schedule.ages.any() for schedule in found)
-    pictures = [_activity(evidence, found), *([_ages(found)] if stale else []), _timeline(evidence, found)]
+    pictures = [_activity(data, found), *([_ages(found)] if stale else []), _timeline(data, found)]
     return Section("Without waiting", "" if stale else _FRESH, pictures)
 
 
-def _activity(evidence: ReportData, found: list[Schedule]) -> Picture:
+def _activity(data: ReportData, found: list[Schedule]) -> Picture:
     figure, said = go.Figure(), []
     clients = max((len(np.unique(s.table.client)) for s in found if not isinstance(s.table, Rounds)), default=1)
     for number, schedule in enumerate(found):
-        times, share = schedule.activity(evidence.horizon, clients)
+        times, share = schedule.activity(data.horizon, clients)
         figure.add_scatter(x=times, y=share, name=schedule.name, line=style(number), mode="lines")
         said.append(f"{share.mean():.0%} {schedule.name}")
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
-    labelled(figure, "Share of active clients", evidence.time, "active clients")
+    labelled(figure, "Share of active clients", data.time, "active clients")
     return Picture(
         figure,
         f"On the average active: {'; '.join(said)}. Active clients download, compute or upload (agents without a "
@@ -67,9 +67,9 @@ def _ages(found: list[Schedule]) -> Picture:
     )
 
 
-def _timeline(evidence: ReportData, found: list[Schedule]) -> Picture:
+def _timeline(data: ReportData, found: list[Schedule]) -> Picture:
     figure, owners, cut = go.Figure(), list[str](), list[str]()
-    window = evidence.horizon
+    window = data.horizon
     for schedule in found:
         stretches, total = schedule.stretches(_TURNS)
         if total > _TURNS:
@@ -91,7 +91,7 @@ def _timeline(evidence: ReportData, found: list[Schedule]) -> Picture:
     figure.update_xaxes(rangeslider={"visible": True, "thickness": 0.09}, range=[0, window])
     last = max((int(trace.y.max()) for trace in figure.data), default=0)
     figure.update_yaxes(range=[-0.6, last + 0.6], tickformat="d", dtick=1 if last <= _EACH else None)
-    labelled(figure, "Who works when", evidence.time, "client").update_layout(height=540, legend_y=-0.45)
+    labelled(figure, "Who works when", data.time, "client").update_layout(height=540, legend_y=-0.45)
     drawn = f" Drawn are {'; '.join(cut)}." if cut else ""
     return Picture(
         figure,

@@ -9,37 +9,56 @@ from idiolect.report.gain_pictures import gain_section
 from idiolect.report.level_pictures import level_pictures
 from idiolect.report.map_pictures import map_pictures
 from idiolect.report.over_time import over_time
-from idiolect.report.overview import in_short, what_is_behind, what_ran
+from idiolect.report.overview import files_section, headline_section, runs_section
 from idiolect.report.page import Section, page
 from idiolect.report.peer_pictures import peer_pictures
-from idiolect.report.report_data import ReportData, gather
+from idiolect.report.report_data import ReportData, read_report_data
 from idiolect.report.waiting_pictures import waiting_section
 
 PAGE = "report.html"
 
 
 def write_report(paths: Sequence[Path], out: Path) -> Path:
-    """Write the page of these run folders to `out`."""
-    evidence = gather(paths)
-    title = ", ".join(dict.fromkeys(run.name or run.recipe.name for run in evidence.runs))
-    write_atomically(out, page(title, report_sections(evidence)).encode())
+    """Write one page of a run, or of several side by side.
+
+    Args:
+        paths: The run folders.
+        out: The HTML file.
+
+    Returns:
+        Where the page lies.
+
+    Example:
+        >>> import idiolect
+        >>> mine = idiolect.Experiment(idiolect.Choice("quadratics", {"clients": 4}), ["fedavg"], horizon=40.0)
+        >>> run = idiolect.run(mine, out=tmp / "reported")
+        >>> idiolect.write_report([run.path], tmp / "page.html").name
+        'page.html'
+    """
+    return write_page(read_report_data(paths), out)
+
+
+def write_page(data: ReportData, out: Path) -> Path:
+    """Write the page that shows all of this to `out`."""
+    title = ", ".join(dict.fromkeys(run.name or run.experiment.name for run in data.runs))
+    write_atomically(out, page(title, report_sections(data)).encode())
     return out
 
 
-def report_sections(evidence: ReportData) -> list[Section]:
+def report_sections(data: ReportData) -> list[Section]:
     """Everything there is to show, in the order in which it is asked for; families without pictures have no section."""
     families = [
-        Section("Where policies go", pictures=map_pictures(evidence)),
-        Section("Each client", pictures=each_client(evidence)),
-        Section("Levels, weights and bytes", pictures=level_pictures(evidence)),
-        Section("Without a server", pictures=peer_pictures(evidence)),
+        Section("Where policies go", pictures=map_pictures(data)),
+        Section("Each client", pictures=each_client(data)),
+        Section("Levels, weights and bytes", pictures=level_pictures(data)),
+        Section("Without a server", pictures=peer_pictures(data)),
     ]
     return [
-        what_ran(evidence),
-        in_short(evidence),
-        Section("Over time", pictures=over_time(evidence)),
-        gain_section(evidence, spread_pictures(evidence)),
-        waiting_section(evidence),
+        runs_section(data),
+        headline_section(data),
+        Section("Over time", pictures=over_time(data)),
+        gain_section(data, spread_pictures(data)),
+        waiting_section(data),
         *(section for section in families if section.pictures),
-        what_is_behind(evidence),
+        files_section(data),
     ]

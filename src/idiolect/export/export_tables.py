@@ -1,0 +1,27 @@
+"""The table of exported models, for the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from idiolect.contracts import uncompressed
+from idiolect.export.run_models import Shipped
+from idiolect.quantization.sizes import bundle_size
+from idiolect.results.client_models import CellModels
+from idiolect.results.run import Run
+
+
+def print_shipped(run: Run, models: CellModels, shipped: list[Shipped], console: Console | None = None) -> None:
+    """What was written for each client: bits a weight, bytes of the model, its score at the end of the run."""
+    console = console or Console()
+    console.width = max(console.width, 100)
+    full = bundle_size(uncompressed(models.snapshot.params)).total
+    split, metric = run.experiment.evaluation.split, models.problem.metric.name
+    table = Table(title=f"{models.label}, seed {models.seed}: each client's own model, and its {split} {metric}")
+    for name in ("client", "bits", "bytes", "of full size", metric, "files"):
+        table.add_column(name, justify="left" if name == "files" else "right", no_wrap=True)
+    for one in shipped:
+        score = "not scored" if one.score is None else f"{one.score:.3f}"
+        files = ", ".join(file.name for file in one.files)
+        table.add_row(str(one.client), f"{one.bits:.4g}", f"{one.bytes:,}", f"{one.bytes / full:.1%}", score, files)
+    console.print(table)
+    console.print(f"Written to {shipped[0].files[0].parent}")
