@@ -12,11 +12,12 @@ import pytest
 from idiolect.cli import main
 from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_files import load_recipe
+from idiolect.interface import run
 from idiolect.papers import memrl_exhibits
 from idiolect.papers.exhibits import EXHIBITS
-from idiolect.papers.trials import recipe_of
+from idiolect.papers.experiment_changes import keeping
+from idiolect.papers.trials import FinishedTrial, experiment_of
 from idiolect.problems.data.datasets import load_images
-from idiolect.results.execute import run_recipe
 
 pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -52,45 +53,29 @@ def test_an_exhibit_comes_to_the_verdicts_on_the_page(name, out):
 
 
 def test_memrl_needs_neither_rounds_nor_on_average_a_server(tmp_path):
-    recipe = recipe_of(memrl_exhibits.RUN, "desk")
-    kept = [table for table in recipe.algorithms if table.name in ("persa_fl_me", "pars_push_me")]
-    run_recipe(recipe.model_copy(update={"algorithms": kept}), tmp_path / "run")
-    share = {table.name: shares_of(tmp_path / "run", recipe.seeds, table.name) for table in kept}
-    assert min(map(min, share["persa_fl_me"])) >= 0.95
-    assert all(sum(task) / len(task) >= 0.95 for task in zip(*share["pars_push_me"], strict=True))
-
-
-def shares_of(folder, seeds, label):
-    """The share of the best possible reward, for each seed and task."""
-    rows = []
-    for seed in seeds:
-        best = json.loads((folder / "references" / f"best-seed{seed}.json").read_text())["scores"]["reward"]
-        clients = json.loads((folder / "cells" / f"{label}-seed{seed}.json").read_text())["clients"]
-        rows.append([client["scores"]["own"] / best[str(client["client"])] for client in clients])
-    return rows
+    experiment = keeping(experiment_of(memrl_exhibits.RUN, "desk"), ("persa_fl_me", "pars_push_me"))
+    ran = FinishedTrial(run(experiment, out=tmp_path / "run"))
+    assert memrl_exhibits.shares(ran, "persa_fl_me", "own").min() >= 0.95
+    assert (memrl_exhibits.shares(ran, "pars_push_me", "own").mean(axis=0) >= 0.95).all()
 
 
 def personalized(summary, label):
-    return summary["algorithms"][label]["participating"]["personalized"]["mean"]
+    return summary.algorithms[label].participating["personalized"]
 
 
 def test_demo_the_personalized_asynchronous_methods_lead(tmp_path):
-    summary = run_recipe(load_recipe("demo"), tmp_path / "run")
-    leaders = [personalized(summary, label) for label in ("persa_fl_maml", "persa_fl_me")]
-    assert min(leaders) > max(personalized(summary, label) for label in ("fedavg", "fedasync", "per_fedavg"))
+    summary = run("demo", out=tmp_path / "run").summary
+    leaders = [personalized(summary, label).mean for label in ("persa_fl_maml", "persa_fl_me")]
+    assert min(leaders) > max(personalized(summary, label).mean for label in ("fedavg", "fedasync", "per_fedavg"))
 
 
 def test_pars_push_loses_no_accuracy_to_lost_messages_on_a_net(tmp_path):
     """Appendix B's setting, Gamma_w = 1: with 30 % loss as good as without, within the spread over seeds."""
     lossy, whole = (
-        run_recipe(load_recipe("parspush-digits", settings), tmp_path / str(number))
+        run(load_recipe("parspush-digits", settings), out=tmp_path / str(number)).summary
         for number, settings in enumerate(([], ["links.loss=0"]))
     )
-    for label in lossy["algorithms"]:
-        noise = max(spread_over_seeds(lossy, label), spread_over_seeds(whole, label))
-        assert abs(personalized(lossy, label) - personalized(whole, label)) < 2 * noise
-        assert personalized(lossy, label) > 0.85
-
-
-def spread_over_seeds(summary, label):
-    return summary["algorithms"][label]["participating"]["personalized"]["std"]
+    for label in lossy.algorithms:
+        with_loss, without = personalized(lossy, label), personalized(whole, label)
+        assert abs(with_loss.mean - without.mean) < 2 * max(with_loss.std, without.std)
+        assert with_loss.mean > 0.85

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
-from idiolect.papers.exhibit import Exhibit, Findings, Request
+from idiolect.papers.exhibit import Claim, Exhibit, ExhibitRecord, Findings, Request
 from idiolect.papers.exhibit_page import report_page
 from idiolect.papers.trials import named
 
-Record = dict[str, Any]
+CLAIMS = "claims.json"
 
 
 def folder_of(exhibit: Exhibit, request: Request) -> Path:
@@ -27,39 +28,47 @@ def command(exhibit: Exhibit, request: Request) -> str:
     return f"idiolect reproduce {exhibit.name} --scale {request.scale}{seeds}"
 
 
-def reproduce(exhibit: Exhibit, request: Request) -> Record:
+def reproduce(exhibit: Exhibit, request: Request) -> ExhibitRecord:
     """Run an exhibit, or what is missing of it; decide its claims; write them and the report."""
     folder, began = folder_of(exhibit, request), time.perf_counter()
     findings = exhibit.perform(request)
     seconds = findings.seconds
     if seconds is None:  # the time that it took at first: a second time it may find most of it done
-        seconds = (read_record(folder) or {}).get("seconds", time.perf_counter() - began)
-    record = {
-        "exhibit": exhibit.name,
-        "source": exhibit.source,
-        "shows": exhibit.shows,
-        "scale": request.scale,
-        "size": exhibit.scales[request.scale].size,
-        "seeds": list(request.seeds),
-        "seconds": seconds,
-        "command": command(exhibit, request),
-        "claims": [claim._asdict() for claim in findings.claims],
-    }
+        before = read_record(folder)
+        seconds = time.perf_counter() - began if before is None else before.seconds
+    record = ExhibitRecord(
+        exhibit.name,
+        exhibit.source,
+        exhibit.shows,
+        request.scale,
+        exhibit.scales[request.scale].size,
+        list(request.seeds),
+        seconds,
+        command(exhibit, request),
+        list(findings.claims),
+    )
     _write(folder, record, findings)
     return record
 
 
-def _write(folder: Path, record: Record, findings: Findings) -> None:
+def _write(folder: Path, record: ExhibitRecord, findings: Findings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "report.html", report_page(record, findings, folder).encode())
-    text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(folder / "claims.json", text.encode())
+    tables = {**record._asdict(), "claims": [claim._asdict() for claim in record.claims]}
+    text = json.dumps(_plain(tables), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(folder / CLAIMS, text.encode())
 
 
-def read_record(folder: Path) -> Record | None:
-    """What was found there, if anything was."""
-    file = folder / "claims.json"
-    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+def read_record(folder: Path) -> ExhibitRecord | None:
+    """What was found there, if anything was; numbers that were not finite are None."""
+    file = folder / CLAIMS
+    if not file.is_file():
+        return None
+    try:
+        tables = json.loads(file.read_text("utf-8"))
+        return ExhibitRecord(**{**tables, "claims": [Claim(**claim) for claim in tables["claims"]]})
+    except (OSError, ValueError, TypeError, KeyError) as reason:
+        raise UserMistake(f"{file} cannot be read: {reason}; remove it to have it written again") from None
 
 
 def _plain(value: Any) -> Any:

@@ -1,9 +1,8 @@
 """All exhibits on one Markdown page, from what their `claims.json` say: the papers beside ours."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from idiolect.papers.exhibit import SCALES, Exhibit
+from idiolect.papers.exhibit import SCALES, Exhibit, ExhibitRecord
 from idiolect.papers.exhibit_page import duration
 
 _MACHINE = {
@@ -27,7 +26,7 @@ Every verdict is reached by the numbers, with the test that stands in the table,
 were chosen is told in [results.md](results.md)."""
 
 
-def overview(exhibits: Sequence[Exhibit], records: dict[str, dict[str, Any]], scale: str) -> str:
+def overview(exhibits: Sequence[Exhibit], records: Mapping[str, ExhibitRecord], scale: str) -> str:
     """The page; exhibits without a record are named as not run."""
     lines = [
         "# The papers' figures and tables, run again",
@@ -62,36 +61,32 @@ def _scale(exhibit: Exhibit, name: str) -> str:
     return f"{name}: {scale.size}; seeds {', '.join(map(str, scale.seeds))}"
 
 
-def _row(exhibit: Exhibit, record: dict[str, Any] | None) -> str:
+def _row(exhibit: Exhibit, record: ExhibitRecord | None) -> str:
     if record is None:
         return f"| {exhibit.source} | {exhibit.shows} | | | not run |"
-    hold = sum(claim["verdict"] == "holds" for claim in record["claims"])
-    anchor = _heading(record).lower().replace(" ", "-").translate(str.maketrans("", "", ".,`"))
-    link = f"[{record['source']}](#{anchor})"
-    seeds, took = len(record["seeds"]), duration(record["seconds"])
-    return f"| {link} | {record['shows']} | {seeds} | {took} | {hold} of {len(record['claims'])} |"
+    hold = sum(claim.verdict == "holds" for claim in record.claims)
+    anchor = record.source.lower().replace(" ", "-").translate(str.maketrans("", "", ".,`"))
+    link = f"[{record.source}](#{anchor})"
+    seeds, took = len(record.seeds), duration(record.seconds)
+    return f"| {link} | {record.shows} | {seeds} | {took} | {hold} of {len(record.claims)} |"
 
 
-def _heading(record: dict[str, Any]) -> str:
-    return str(record["source"])
-
-
-def _part(record: dict[str, Any]) -> list[str]:
-    seeds = ", ".join(map(str, record["seeds"]))
-    size = record["size"][0].upper() + record["size"][1:]
+def _part(record: ExhibitRecord) -> list[str]:
+    seeds = ", ".join(map(str, record.seeds))
+    size = record.size[0].upper() + record.size[1:]
     lines = [
-        f"## {_heading(record)}",
+        f"## {record.source}",
         "",
-        f"`{record['command']}`. {size}. Seeds {seeds}; {duration(record['seconds'])}.",
+        f"`{record.command}`. {size}. Seeds {seeds}; {duration(record.seconds)}.",
         "",
         "| the paper says | its number | here | decided by | verdict |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for claim in record["claims"]:
-        cells = (claim["statement"], claim["paper"], claim["ours"], claim["test"], f"**{claim['verdict']}**")
+    for claim in record.claims:
+        cells = (claim.statement, claim.paper, claim.ours, claim.test, f"**{claim.verdict}**")
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    found = dict.fromkeys(c["finding"] for c in record["claims"] if c["verdict"] != "holds" and c["finding"])
-    for finding in found:
-        about = [c["statement"] for c in record["claims"] if c["verdict"] != "holds" and c["finding"] == finding]
-        lines += ["", f"{finding} ({'; '.join(about)}.)" if len(about) < len(record["claims"]) else finding]
+    unmet = [claim for claim in record.claims if claim.verdict != "holds" and claim.finding]
+    for finding in dict.fromkeys(claim.finding for claim in unmet):
+        about = [claim.statement for claim in unmet if claim.finding == finding]
+        lines += ["", f"{finding} ({'; '.join(about)}.)" if len(about) < len(record.claims) else finding]
     return lines

@@ -23,6 +23,20 @@ class Claim(NamedTuple):
     values: Mapping[str, Any] = {}  # the numbers behind `ours`, seed by seed, for whoever wants to count again
 
 
+class ExhibitRecord(NamedTuple):
+    """What became of an exhibit's claims: what its `claims.json` says."""
+
+    exhibit: str
+    source: str
+    shows: str
+    scale: str
+    size: str
+    seeds: Sequence[int]
+    seconds: float
+    command: str  # which gives the same again
+    claims: Sequence[Claim]
+
+
 class Table(NamedTuple):
     """Numbers in rows, the paper's beside ours where it prints any."""
 

@@ -4,9 +4,8 @@ import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from idiolect.papers.exhibit import Findings
+from idiolect.papers.exhibit import Claim, ExhibitRecord, Findings
 from idiolect.report.headline import Rows
 from idiolect.report.page import Section, page
 from idiolect.report.tables import as_html, marked_up
@@ -15,21 +14,21 @@ from idiolect.report.writing import PAGE
 _COLOURS = {"holds": "#009E73", "not shown": "#B37700", "fails": "#D55E00"}
 
 
-def report_page(record: dict[str, Any], findings: Findings, folder: Path) -> str:
+def report_page(record: ExhibitRecord, findings: Findings, folder: Path) -> str:
     """The page, with links that hold as long as the folders stay where they are to each other."""
-    seeds = ", ".join(map(str, record["seeds"]))
+    seeds = ", ".join(map(str, record.seeds))
     intro = (
-        f"<p>{escape(record['shows'])}</p><p>Scale <b>{escape(record['scale'])}</b>: {escape(record['size'])}. "
-        f"Seeds {seeds}. Time: {duration(record['seconds'])}. <code>{escape(record['command'])}</code></p>"
+        f"<p>{escape(record.shows)}</p><p>Scale <b>{escape(record.scale)}</b>: {escape(record.size)}. "
+        f"Seeds {seeds}. Time: {duration(record.seconds)}. <code>{escape(record.command)}</code></p>"
     )
     sections = [
         Section("", intro, findings.pictures),
-        Section("Claims", _claims(record["claims"])),
+        Section("Claims", _claims(record.claims)),
         *(Section(table.title, as_html(Rows(table.head, table.rows), words=True)) for table in findings.tables),
     ]
     if findings.runs:
         sections.append(Section("Runs", _runs(findings.runs, folder)))
-    return page(record["source"], sections)
+    return page(record.source, sections)
 
 
 def duration(seconds: float) -> str:
@@ -37,13 +36,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _claims(claims: Sequence[dict[str, Any]]) -> str:
+def _claims(claims: Sequence[Claim]) -> str:
     rows = []
     for claim in claims:
-        verdict = claim["verdict"]
-        told = f'<b style="color:{_COLOURS[verdict]}">{verdict}</b>'
-        found = f"<br>{escape(claim['finding'])}" if claim["finding"] and verdict != "holds" else ""
-        cells = (claim["statement"], claim["paper"], claim["ours"], claim["test"])
+        told = f'<b style="color:{_COLOURS[claim.verdict]}">{claim.verdict}</b>'
+        found = f"<br>{escape(claim.finding)}" if claim.finding and claim.verdict != "holds" else ""
+        cells = (claim.statement, claim.paper, claim.ours, claim.test)
         rows.append([*map(escape, cells), told + found])
     return marked_up(["the paper says", "its number", "here", "decided by", "verdict"], rows, words=True)
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.experiments.building import headline_column
-from idiolect.papers.exhibit import Request
+from idiolect.experiments.evaluation_plan import headline_column
 from idiolect.papers.trials import FinishedTrial
 from idiolect.report.over_time import with_band
 from idiolect.report.style import INK, labelled, style
@@ -15,22 +14,17 @@ Bars = Mapping[str, Sequence[Sequence[float] | float | None]]
 """Series of bars: for every group the numbers of all seeds, one printed number, or None for no bar."""
 
 
-def known_here(request: Request, usual: Sequence[int], finding: str) -> str:
-    """What was found out about a claim that did not hold; it was found at the desk, on the desk's own seeds."""
-    return finding if request.scale == "desk" and tuple(request.seeds) == tuple(usual) else ""
-
-
 def curves(ran: FinishedTrial, title: str) -> go.Figure:
     """The headline score of every algorithm over virtual time, with a band of a standard deviation over seeds."""
-    figure, column = go.Figure(), headline_column(ran.recipe)
+    figure, column = go.Figure(), headline_column(ran.experiment)
     for number, label in enumerate(ran.labels):
         cells = ran.of(label)
-        shortest = min(len(cell["points"]) for cell in cells)  # a run may have ended before its time
-        times = [point["time"] for point in cells[0]["points"][:shortest]]
-        rows = [[p["participating"][column]["mean"] for p in cell["points"][:shortest]] for cell in cells]
+        shortest = min(len(cell.points) for cell in cells)  # a run may have ended before its time
+        times = [point.time for point in cells[0].points[:shortest]]
+        rows = [[point.scores["participating"][column].mean for point in cell.points[:shortest]] for cell in cells]
         with_band(figure, label, number, np.array(rows))
         figure.data[-2].x, figure.data[-1].x = [*times, *times[::-1]], times
-    return labelled(figure, title, "virtual time", ran.cells[0]["metric"])
+    return labelled(figure, title, "virtual time", ran.cells[0].metric)
 
 
 def bars(groups: Sequence[str], series: Bars, title: str, x: str, y: str) -> go.Figure:

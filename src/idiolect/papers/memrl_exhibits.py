@@ -1,43 +1,48 @@
 """MEMRL, Fig. 1: a walk on a grid to three goals, with a policy that adapts to each."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from idiolect.experiments.records import CellRecord
+from idiolect.experiments.value import Experiment
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Table
+from idiolect.papers.experiment_changes import changed, chosen, keeping, with_options
 from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
 from idiolect.papers.verdicts import everywhere
 from idiolect.report.map_pictures import map_pictures
 from idiolect.report.page import Picture
-from idiolect.report.report_data import gather
+from idiolect.report.report_data import report_data_of
 from idiolect.report.style import GREY, labelled, style
 
 _SEEDS = (0, 1, 2, 3, 4)
-_TINY = (
-    "problem.size=3",
-    "problem.goals=[[2,0],[2,1],[2,2]]",
-    "problem.horizon=5",
-    "problem.episodes=5",
-    "horizon=3",
-    "training.batch_size=5",
-    "evaluation.batch_size=5",
-    "evaluation.steps=[0,1]",
-    "evaluation.times=[0,3]",
-    "algorithms.memrl.objective.iterations=2",
-    "algorithms.multi_task.training.batch_size=10",
-)
+
+
+def _tiny(experiment: Experiment) -> Experiment:
+    smaller = experiment.replace(
+        problem=chosen(experiment.problem, size=3, goals=[[2, 0], [2, 1], [2, 2]], horizon=5, episodes=5),
+        horizon=3.0,
+        training=changed(experiment.training, batch_size=5),
+        evaluation=changed(experiment.evaluation, batch_size=5, steps=[0, 1], times=[0.0, 3.0]),
+    )
+    smaller = with_options(smaller, "memrl", objective={"iterations": 2})
+    smaller = with_options(smaller, "multi_task", training={"batch_size": 10})
+    return keeping(smaller, ("memrl", "multi_task"))
+
+
+def _short_scores(experiment: Experiment) -> Experiment:
+    return experiment.replace(problem=chosen(experiment.problem, episodes=10))
+
+
 _FULL = "the paper's own: 3 tasks, 120 iterations"
 RUN = Trial(
     "memrl-navigation",
     {
-        "quick": Size(
-            "3 tasks on a 3 x 3 grid, 3 iterations", (0, 1), "memrl-navigation", _TINY, ("memrl", "multi_task")
-        ),
+        "quick": Size("3 tasks on a 3 x 3 grid, 3 iterations", (0, 1), "memrl-navigation", _tiny),
         "desk": Size(f"{_FULL}, scored on 100 trajectories", _SEEDS, "memrl-navigation"),
-        "paper": Size(f"{_FULL}, scored on 10 trajectories", _SEEDS, "memrl-navigation", ("problem.episodes=10",)),
+        "paper": Size(f"{_FULL}, scored on 10 trajectories", _SEEDS, "memrl-navigation", _short_scores),
     },
 )
 _OPTIMAL = 0.95  # of the shortest ways' reward
@@ -45,11 +50,10 @@ _OPTIMAL = 0.95  # of the shortest ways' reward
 
 def shares(ran: FinishedTrial, label: str, column: str, place: int = -1) -> np.ndarray:
     """The reward as a share of the best possible from the same starts: a row for each seed, a column for each task."""
-    best = {record["seed"]: record["scores"]["reward"] for record in ran.references if record["name"] == "best"}
     rows = []
-    for cell in ran.of(label):
-        scored = cell["points"][place]["clients"]
-        rows.append([scored[task][column] / best[cell["seed"]][task] for task in sorted(scored, key=int)])
+    for cell, best in zip(ran.of(label), ran.referred("best", "reward"), strict=True):
+        scored = cell.points[place].clients
+        rows.append([scored[task][column] / best[task] for task in sorted(scored)])
     return np.array(rows)
 
 
@@ -84,8 +88,8 @@ def memrl_claims(ran: FinishedTrial) -> list[Claim]:
 
 def _perform(request: Request) -> Findings:
     ran = carry_out(RUN, request)
-    evidence = gather([ran.folder])
-    maps = map_pictures(evidence._replace(labels=["memrl"], cells=evidence.of("memrl")))
+    data = report_data_of([ran.run])
+    maps = map_pictures(data._replace(labels=["memrl"], cells=data.of("memrl")))
     rows = [[label, *(_told(shares(ran, label, column)) for column in ("0", "own"))] for label in ran.labels]
     table = Table(
         "Share of the best possible reward: mean, and worst task and seed", ["", "as received", "adapted"], rows
@@ -99,23 +103,23 @@ _CAPTION = "Reward of each task's adapted policy (solid) and of the common one (
 
 def _rewards(ran: FinishedTrial) -> go.Figure:
     cells = ran.of("memrl")
-    tasks = sorted(cells[0]["points"][0]["clients"], key=int)
+    tasks = sorted(cells[0].points[0].clients)
     titles = [f"task {task}" for task in tasks]
     figure = make_subplots(cols=len(tasks), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.02)
-    times = [point["time"] for point in cells[0]["points"]]
+    times = [point.time for point in cells[0].points]
     for place, task in enumerate(tasks, start=1):
         for column, dash in (("own", "solid"), ("0", "dot")):
             line = {"color": style(place - 1)["color"], "dash": dash}
             middle = np.mean([_rewards_of(cell, task, column) for cell in cells], axis=0)
             figure.add_scatter(x=times, y=middle, mode="lines", line=line, showlegend=False, row=1, col=place)
-        best = [r["scores"]["reward"][task] for r in ran.references if r["name"] == "best"]
+        best = [scores[task] for scores in ran.referred("best", "reward")]
         figure.add_hline(float(np.mean(best)), line={"color": GREY}, col=place)
     labelled(figure, "Reward of each task over iterations, mean over seeds", "", "reward")
     return figure.update_xaxes(title="iteration")
 
 
-def _rewards_of(cell: dict[str, Any], task: str, column: str) -> list[float]:
-    return [point["clients"][task][column] for point in cell["points"]]
+def _rewards_of(cell: CellRecord, task: int, column: str) -> list[float]:
+    return [point.clients[task][column] for point in cell.points]
 
 
 def _told(values: np.ndarray) -> str:

@@ -3,7 +3,9 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from idiolect.experiments.value import Experiment
 from idiolect.papers.exhibit import Exhibit, Findings, Request
+from idiolect.papers.experiment_changes import changed, chosen, keeping
 from idiolect.papers.figures import bars
 from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
 from idiolect.papers.verdicts import above, everywhere
@@ -12,24 +14,37 @@ from idiolect.report.style import labelled, log_scale, style
 
 _SEEDS = (5, 6, *range(8, 16))  # as in the recipe, which says why
 _FULL = "the paper's own: 10 agents, 30 dimensions, 6000 rounds, u = 1 to 5"
-_TINY = (
-    "problem.clients=4",
-    "problem.dimension=2",
-    "problem.samples=40",
-    "topology.probability=0.5",
-    "horizon=60",
-    "evaluation.times=[0,60]",
-    "evaluation.steps=[0,1]",
-    "training.step_rule.offset=50.0",
-    "training.step_size=0.5",
-)
-_LOSSLESS = ("links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]')
 _SMALL = "4 agents, 2 dimensions, 60 rounds, u = 1"
+
+
+def _tiny(experiment: Experiment) -> Experiment:
+    return experiment.replace(
+        problem=chosen(experiment.problem, clients=4, dimension=2, samples=40),
+        topology=chosen(experiment.topology, probability=0.5),
+        horizon=60.0,
+        evaluation=changed(experiment.evaluation, times=[0.0, 60.0], steps=[0, 1]),
+        training=changed(
+            experiment.training, step_rule=experiment.training.step_rule._replace(offset=50.0), step_size=0.5
+        ),
+    )
+
+
+def _lossless(experiment: Experiment) -> Experiment:
+    return keeping(experiment.replace(links=experiment.links._replace(loss=0.0)), ("rasgp", "sgp"))
+
+
+def _tiny_lossy(experiment: Experiment) -> Experiment:
+    return keeping(_tiny(experiment), ("rasgp", "pars_push-1", "sgp"))
+
+
+def _tiny_lossless(experiment: Experiment) -> Experiment:
+    return keeping(_tiny(_lossless(experiment)), ("sgp",))
+
 
 LOSSY = Trial(
     "parspush-linear",
     {
-        "quick": Size(_SMALL, (0, 1), "parspush-linear", _TINY, ("rasgp", "pars_push-1", "sgp")),
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", _tiny_lossy),
         "desk": Size(_FULL, _SEEDS, "parspush-linear"),
         "paper": Size(_FULL, _SEEDS, "parspush-linear"),
     },
@@ -37,9 +52,9 @@ LOSSY = Trial(
 LOSSLESS = Trial(
     "parspush-linear-lossless",
     {
-        "quick": Size(_SMALL, (0, 1), "parspush-linear", (*_LOSSLESS, *_TINY), ("sgp",)),
-        "desk": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
-        "paper": Size(_FULL, _SEEDS, "parspush-linear", _LOSSLESS),
+        "quick": Size(_SMALL, (0, 1), "parspush-linear", _tiny_lossless),
+        "desk": Size(_FULL, _SEEDS, "parspush-linear", _lossless),
+        "paper": Size(_FULL, _SEEDS, "parspush-linear", _lossless),
     },
 )
 _FALL = 1000.0  # of the squared distance, for a method to count as converging
@@ -78,8 +93,8 @@ def falls(ran: FinishedTrial, label: str) -> list[float]:
     """By which factor the squared distance to the optimum has fallen at the end, for each seed; 0 if it got lost."""
     found = []
     for cell in ran.of(label):
-        first, last = (cell["points"][place]["reports"]["distance_to_optimum"] for place in (0, -1))
-        found.append(0.0 if cell["ended"] or not np.isfinite(last) else first / max(last, 1e-300))
+        first, last = (cell.points[place].reports["distance_to_optimum"] for place in (0, -1))
+        found.append(0.0 if cell.ended or not np.isfinite(last) else first / max(last, 1e-300))
     return found
 
 
@@ -128,12 +143,12 @@ def _distances(ran: FinishedTrial, title: str) -> go.Figure:
     figure, tame = go.Figure(), list[float]()
     for number, label in enumerate(ran.labels):
         cells = ran.of(label)
-        shortest = min(len(cell["points"]) for cell in cells)
-        times = [point["time"] for point in cells[0]["points"][:shortest]]
-        rows = [[p["reports"]["distance_to_optimum"] for p in cell["points"][:shortest]] for cell in cells]
+        shortest = min(len(cell.points) for cell in cells)
+        times = [point.time for point in cells[0].points[:shortest]]
+        rows = [[point.reports["distance_to_optimum"] for point in cell.points[:shortest]] for cell in cells]
         middle = np.mean(rows, axis=0)
         figure.add_scatter(x=times, y=middle, name=label, line=style(number), mode="lines")
-        tame += [] if any(cell["ended"] for cell in cells) else list(middle)
+        tame += [] if any(cell.ended for cell in cells) else list(middle)
     log_scale(figure, tame)
     return labelled(figure, title, "round", "squared distance to the minimiser")
 

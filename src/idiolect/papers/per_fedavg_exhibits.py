@@ -2,27 +2,34 @@
 
 from functools import partial
 
+from idiolect.experiments.value import Experiment
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request
+from idiolect.papers.experiment_changes import changed, keeping
 from idiolect.papers.figures import bars
 from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
 from idiolect.papers.verdicts import above
+from idiolect.registry import Choice
 from idiolect.report.page import Picture
 
 _SEEDS = (3, 4, 5, 6, 7)
 _FULL = "the paper's own: MNIST, 10 clients, MLP 80-60, 1000 rounds, two tau and two r"
-_TINY = (
-    'problem={name="digits",clients=4,model={name="linear"},partition={name="two_worlds",a=20}}',
-    "horizon=30",
-    "evaluation.points=2",
-    "training.batch_size=10",
-    "evaluation.batch_size=10",
-    "training.step_size=0.01",
-)
 _FOUR = ("fedavg-tau4-half", "per_fedavg-tau4-half", "fedavg-tau10-all", "per_fedavg-tau10-all")
+
+
+def _tiny(experiment: Experiment) -> Experiment:
+    smaller = experiment.replace(
+        problem=Choice("digits", {"clients": 4, "model": "linear", "partition": Choice("two_worlds", {"a": 20})}),
+        horizon=30.0,
+        training=changed(experiment.training, batch_size=10, step_size=0.01),
+        evaluation=changed(experiment.evaluation, batch_size=10, points=2),
+    )
+    return keeping(smaller, _FOUR)
+
+
 RUN = Trial(
     "perfedavg-mnist",
     {
-        "quick": Size("digits, 4 clients, 30 rounds, two settings", (0, 1), "perfedavg-mnist", _TINY, _FOUR),
+        "quick": Size("digits, 4 clients, 30 rounds, two settings", (0, 1), "perfedavg-mnist", _tiny),
         "desk": Size(_FULL, _SEEDS, "perfedavg-mnist"),
         "paper": Size(_FULL, _SEEDS, "perfedavg-mnist"),
     },

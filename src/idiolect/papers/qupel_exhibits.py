@@ -1,7 +1,5 @@
 """QuPeL, Tables 1 to 3 and Fig. 1: quantized models, alone and together."""
 
-from collections.abc import Mapping
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +7,8 @@ import plotly.graph_objects as go
 
 from idiolect.papers import qupel_sizes as sizes
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Table
-from idiolect.papers.figures import Bars, bars, known_here
+from idiolect.papers.figures import Bars, bars
+from idiolect.papers.findings import FoundOut, at_the_desk
 from idiolect.papers.trials import FinishedTrial, carry_out
 from idiolect.papers.verdicts import above, spread
 from idiolect.report.page import Picture
@@ -32,26 +31,12 @@ _WIDTHS = {  # what Table 2 prints: local, QuPeL
 }
 _BESIDE = {"beside-2": ("2 bits", 0.7817), "beside-3": ("3 bits", 0.7879), "beside-32": ("32 bits", None)}  # Table 3
 
-_RELAX = (
-    "BinaryRelax, whose number the paper quotes from its authors, is ahead of both ProxQuant and learned levels in "
-    "this setting, with about eight epochs instead of three hundred."
-)
-_EPOCHS = (
-    "With about eight epochs of 3,600 images nothing is trained to the end, and the methods differ by less than they "
-    "spread over three seeds."
-)
-_POWER = (
-    "The mean has the paper's sign; clients of another seed hold other classes, and with three seeds the test asks "
-    "for a difference about 1.7 times its spread."
-)
-_CONTROL = "At this scale the effect does not show: the paper's 0.6 points are within the spread over seeds."
-
 
 def _methods(ran: FinishedTrial) -> list[str]:
     return [label for label in _ALONE if label in ran.labels]
 
 
-def table_1_claims(ran: FinishedTrial, findings: Mapping[str, str]) -> list[Claim]:
+def table_1_claims(ran: FinishedTrial, found: FoundOut) -> list[Claim]:
     """Every method above the next."""
     order = _methods(ran)
     return [
@@ -61,7 +46,7 @@ def table_1_claims(ran: FinishedTrial, findings: Mapping[str, str]) -> list[Clai
             ran.scores(second),
             ran.seeds,
             paper=f"{_ALONE[first][1]:.4f} against {_ALONE[second][1]:.4f} (ResNet-20)",
-            finding=findings.get(second, ""),
+            finding=found(second),
         )
         for first, second in pairwise(order)
     ]
@@ -69,8 +54,6 @@ def table_1_claims(ran: FinishedTrial, findings: Mapping[str, str]) -> list[Clai
 
 def _table_1(request: Request) -> Findings:
     ran = carry_out(sizes.ALONE, request)
-    known = partial(known_here, request, sizes.ALONE_SEEDS)
-    told = {"binary-relax-1": known(_RELAX), **dict.fromkeys(("learned-2", "learned-1", "proxquant-1"), known(_EPOCHS))}
     labels = _methods(ran)
     rows = [[_ALONE[label][0], spread(ran.scores(label)), *(f"{n:.4f}" for n in _ALONE[label][1:])] for label in labels]
     rows.append(["rounded after training, 1 bit", spread(ran.scores("post-training-1")), "", ""])
@@ -81,7 +64,7 @@ def _table_1(request: Request) -> Findings:
     figure = bars([_ALONE[label][0] for label in labels], series, "Test accuracy of the rounded model", "", "accuracy")
     caption = "One client. Mean over seeds with their standard deviation, beside what the paper prints."
     table = Table("Table 1, the paper's numbers beside ours", ["", "here", "paper, ResNet-20", "ResNet-32"], rows)
-    claims = table_1_claims(ran, told)
+    claims = table_1_claims(ran, at_the_desk("qupel-table-1", request, sizes.ALONE_SEEDS))
     return Findings(claims, [Picture(figure, caption)], [table], [ran.folder], ran.seconds)
 
 
@@ -89,7 +72,7 @@ def _widths(ran: FinishedTrial) -> list[str]:
     return [width for width in _WIDTHS if f"qupel-{width}" in ran.labels]
 
 
-def table_2_claims(ran: FinishedTrial, finding: str) -> list[Claim]:
+def table_2_claims(ran: FinishedTrial, found: FoundOut) -> list[Claim]:
     """QuPeL above local at every width, local above FedAvg, and few bits almost for free."""
     claims = []
     for width in _widths(ran):
@@ -101,7 +84,7 @@ def table_2_claims(ran: FinishedTrial, finding: str) -> list[Claim]:
                 ran.scores(f"local-{width}"),
                 ran.seeds,
                 paper=f"{together:.4f} against {alone:.4f}",
-                finding=finding,
+                finding=found("together"),
             )
         )
     full = ran.scores("qupel-32")
@@ -122,7 +105,7 @@ def table_2_claims(ran: FinishedTrial, finding: str) -> list[Claim]:
             ran.seeds,
             paper=f"{_WIDTHS['3'][2]:.4f} against {_WIDTHS['32'][2]:.4f}",
             margin=0.01,
-            finding=finding,
+            finding=found("three bits"),
         )
     )
     return claims
@@ -136,7 +119,7 @@ def _table_2(request: Request) -> Findings:
         local, joint = (spread(ran.scores(f"{method}-{width}")) for method in ("local", "qupel"))
         rows.append([f"{words} bits", local, f"{alone:.4f}", joint, f"{together:.4f}"])
     head = ["mean bits", "local here", "local, paper", "QuPeL here", "QuPeL, paper"]
-    claims = table_2_claims(ran, known_here(request, sizes.SEEDS, _POWER))
+    claims = table_2_claims(ran, at_the_desk("qupel-table-2", request, sizes.SEEDS))
     table = Table("Table 2, the paper's numbers beside ours", head, rows)
     return Findings(claims, [Picture(_bars_of_widths(ran), _BARS)], [table], [ran.folder], ran.seconds)
 
@@ -163,7 +146,7 @@ def _bars_of_widths(ran: FinishedTrial) -> go.Figure:
     )
 
 
-def fig_1_claims(ran: FinishedTrial, finding: str) -> list[Claim]:
+def fig_1_claims(ran: FinishedTrial, found: FoundOut) -> list[Claim]:
     """Over all widths together."""
     widths = _widths(ran)
     local, joint = (
@@ -173,22 +156,29 @@ def fig_1_claims(ran: FinishedTrial, finding: str) -> list[Claim]:
     paper = f"{printed[0]:.4f} against {printed[1]:.4f}"
     apart = f"{printed[1]:.4f} against {_FEDAVG:.4f}"
     return [
-        above("Mean over widths: QuPeL is above local training", joint, local, ran.seeds, paper=paper, finding=finding),
+        above(
+            "Mean over widths: QuPeL is above local training",
+            joint,
+            local,
+            ran.seeds,
+            paper=paper,
+            finding=found("together"),
+        ),
         above("Mean over widths: local training is above FedAvg", local, ran.scores("fedavg"), ran.seeds, paper=apart),
     ]
 
 
 def _fig_1(request: Request) -> Findings:
     ran = carry_out(sizes.TOGETHER, request)
-    claims = fig_1_claims(ran, known_here(request, sizes.SEEDS, _POWER))
+    claims = fig_1_claims(ran, at_the_desk("qupel-fig-1", request, sizes.SEEDS))
     return Findings(claims, [Picture(_bars_of_widths(ran), _BARS)], runs=[ran.folder], seconds=ran.seconds)
 
 
 def control_scores(ran: FinishedTrial, label: str) -> list[float]:
     """Mean over the control clients' own models at the end, for each seed."""
-    control = set(ran.recipe.evaluation.groups["control"])
+    control = set(ran.experiment.evaluation.groups["control"])
     return [
-        float(np.mean([client["scores"]["own"] for client in cell["clients"] if client["client"] in control]))
+        float(np.mean([client.scores["own"] for client in cell.clients if client.client in control]))
         for cell in ran.of(label)
     ]
 
@@ -196,7 +186,7 @@ def control_scores(ran: FinishedTrial, label: str) -> list[float]:
 def _table_3(request: Request) -> Findings:
     ran = carry_out(sizes.RESOURCES, request)
     scores = {label: control_scores(ran, label) for label in _BESIDE}
-    known = known_here(request, sizes.SEEDS, _CONTROL)
+    found = at_the_desk("qupel-table-3", request, sizes.SEEDS)
     claims = [
         above(
             "Clients with 2 bits do better beside clients with 3 bits than beside clients with 2 bits",
@@ -204,7 +194,7 @@ def _table_3(request: Request) -> Findings:
             scores["beside-2"],
             ran.seeds,
             paper="0.7879 against 0.7817",
-            finding=known,
+            finding=found("beside-3"),
         ),
         above(
             "Beside clients in full precision there are further small gains",
@@ -212,7 +202,7 @@ def _table_3(request: Request) -> Findings:
             scores["beside-3"],
             ran.seeds,
             paper="said, without a number",
-            finding=known,
+            finding=found("beside-32"),
         ),
     ]
     rows = [

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from idiolect.comparison.pairing import LEVEL, paired
 from idiolect.papers.exhibit import Claim, Verdict
 from idiolect.papers.exponents import Power, powers
+from idiolect.papers.findings import finding
 from idiolect.papers.rate_pieces import LOCAL_STEPS, Result, bound_of, cost_of, known, of_study
 from idiolect.papers.trajectories import Option
 from idiolect.theory import maml_bias
@@ -18,23 +20,7 @@ METHODS: dict[Option, tuple[str, int]] = {  # with the number of its theorem
     "maml": ("PersA-FL-MAML", 2),
     "moreau": ("PersA-FL-ME", 3),
 }
-
-_UNCORRELATED = (
-    "The bound's tau^2 takes the tau steps that a client misses to go one way (A39). Near a stationary point they are "
-    "almost uncorrelated, as clients are drawn independently, and the square of their sum grows like tau. (Runs start "
-    "at a stationary point; on the way to one, stale steps are longer ones, and the mean gradient norm is lower.)"
-)
-_SECOND_ORDER = (
-    "Theorem 2 bounds the bias by the first order of how far a personal step strays, alpha sigma_g / sqrt(b). That "
-    "order has mean zero: under the paper's own Assumption 5 the bias is at most (1 + alpha L) rho alpha^2 sigma_g^2 / "
-    "(2b), so the floor goes like alpha^4 / b^2 while steps stray little."
-)
-_WIDE = "The interval of the power includes 2, and these seeds leave it too wide to say more."
-_LEMMA_6 = (
-    "Lemma 6 takes the gradient of a batch for unbiased at the minimiser found on that same batch, (C21). Where the "
-    "samples' curvatures differ it is not, and the mean of theta is off by the order of 1/b: a term in b, as pFedMe "
-    "has one, belongs in Theorem 3 too, and `theory.moreau_bound` has it unless asked for the printed lemma."
-)
+_found = partial(finding, "persa-fl-table-1")
 
 
 def claims(results: Sequence[Result], seeds: Sequence[int]) -> list[Claim]:
@@ -115,7 +101,7 @@ def _staleness(results: Sequence[Result], option: Option, seeds: Sequence[int]) 
         f"{tried} settings, powers fitted to these; tau's interval ends by 2, that of T reaches -1 or lies below",
         _verdict(at_most, in_tau.estimate <= 2),
         seeds,
-        _UNCORRELATED if in_tau.high < 1.8 else "",
+        _found("staleness") if in_tau.high < 1.8 else "",
     )
 
 
@@ -157,7 +143,7 @@ def _inner_powers(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         "paper's",
         _verdict(as_printed and not unknown, unknown),
         seeds,
-        "" if as_printed else _SECOND_ORDER,
+        "" if as_printed else _found("inner powers"),
     )
 
 
@@ -175,7 +161,7 @@ def _accuracy(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         "between 1.8 and 2.2",
         _verdict(all(grows) and 1.8 <= power.estimate <= 2.2, any(grows)),
         seeds,
-        _WIDE if _reaches(power, 2) and not 1.8 <= power.estimate <= 2.2 else "",
+        _found("accuracy") if _reaches(power, 2) and not 1.8 <= power.estimate <= 2.2 else "",
     )
 
 
@@ -197,7 +183,7 @@ def _no_batches(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         f"{sum(over)} of {len(over)} batch sizes",
         "fails" if any(over) else "holds",
         seeds,
-        _LEMMA_6 if any(over) else "",
+        _found("no batches") if any(over) else "",
     )
 
 

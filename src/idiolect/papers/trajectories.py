@@ -88,7 +88,7 @@ def true_gradient(program: Program, knob: Any, places: jax.Array) -> Callable[[P
     exact, key = _exactly(program, knob), jax.random.key(0)
 
     def of_client(own: jax.Array, params: Params) -> Params:
-        return exact.gradient(_whole(program, own), params, params, key)[0]
+        return exact.gradient(_whole(program, own), (), params, params, key)[1]
 
     return lambda params: jax.vmap(of_client, (0, None))(places, params).mean(0)
 
@@ -97,7 +97,7 @@ def true_gradient(program: Program, knob: Any, places: jax.Array) -> Callable[[P
 def true_value(program: Program, knob: Any, places: jax.Array, params: Params) -> Scalar:
     """F of the cost in question."""
     exact, key = _exactly(program, knob), jax.random.key(0)
-    return jax.vmap(lambda own: exact.value(_whole(program, own), params, params, key))(places).mean()
+    return jax.vmap(lambda own: exact.value(_whole(program, own), (), params, params, key))(places).mean()
 
 
 @partial(jax.jit, static_argnums=0)
@@ -168,11 +168,12 @@ def _server_step(
     """What happens between two models of the server, and the state before the first one."""
     clients, samples, dimension = places.shape
     rows, memory = {"place": places.reshape(-1, dimension)}, program.memory + 1
-    server, work_with, _ = protocol = asynchronous(beta=1.0)
+    protocol = asynchronous(beta=1.0)
+    server = protocol.server
     objective = objective_of(program, lane.knob)
     step_size: Any = lane.step_size  # traced
     algorithm = Algorithm(program.option, objective, protocol, program.local_steps, step_size, program.batch_size)
-    work = work_with(learner(_template(program.smoothness), algorithm))
+    work = protocol.work(learner(_template(program.smoothness), algorithm))
     gradient = true_gradient(program, lane.knob, places)
 
     def step(state: _State, t: Scalar) -> tuple[_State, None]:

@@ -1,30 +1,30 @@
-"""The runs that exhibits are made from: ordinary run folders, which exhibits share, of the recipes at every scale."""
+"""The runs that exhibits are made from: ordinary run folders, which exhibits share, of built-in recipes at a scale."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from idiolect.experiments.building import headline_column
-from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.evaluation_plan import headline_column
+from idiolect.experiments.recipe_files import completed, load_recipe
+from idiolect.experiments.records import CellRecord, ReferenceRecord
 from idiolect.experiments.running import Progress
-from idiolect.experiments.schema import Recipe
+from idiolect.experiments.value import Experiment
+from idiolect.interface import run
 from idiolect.papers.exhibit import Request, Scale
-from idiolect.results.execute import run_recipe
-from idiolect.results.folder import RunFolder
-
-Cell = dict[str, Any]
+from idiolect.papers.experiment_changes import Change, unchanged
+from idiolect.results.folder import RunFolder, check_folder
+from idiolect.results.run import Run, open_run
 
 
 class Size(NamedTuple):
-    """A recipe at one scale: settings on top of it, and which of its algorithms run (all, if none is named)."""
+    """A built-in recipe at one scale, and how its experiment is changed for it."""
 
     words: str
     seeds: tuple[int, ...]
     recipe: str
-    settings: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
+    change: Change = unchanged
 
 
 class Trial(NamedTuple):
@@ -39,57 +39,75 @@ class Trial(NamedTuple):
 
 
 class FinishedTrial(NamedTuple):
-    """A finished run, as its folder has it."""
+    """A finished run, and the numbers that claims are about."""
 
-    recipe: Recipe
-    folder: Path
-    cells: list[Cell]
-    references: list[dict[str, Any]]
+    run: Run
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.run.path
+
+    @property
+    def experiment(self) -> Experiment:
+        """What was run."""
+        return self.run.experiment
+
+    @property
+    def cells(self) -> list[CellRecord]:
+        """Every algorithm on every seed."""
+        return self.run.cells
+
+    @property
+    def references(self) -> list[ReferenceRecord]:
+        """What the references score on every seed."""
+        return self.run.references
 
     @property
     def labels(self) -> list[str]:
         """The algorithms."""
-        return self.recipe.labels
+        return self.experiment.labels
 
     @property
     def seeds(self) -> list[int]:
         """The seeds, in the order of every list of numbers below."""
-        return self.recipe.seeds
+        return list(self.experiment.seeds)
 
     @property
     def seconds(self) -> float:
-        """What its cells and references took when they were run; references that are older did not note it."""
-        return float(sum(record.get("seconds", 0.0) for record in [*self.cells, *self.references]))
+        """What its cells and references took when they were run."""
+        return float(sum([*(cell.seconds for cell in self.cells), *(one.seconds for one in self.references)]))
 
-    def of(self, label: str) -> list[Cell]:
+    def of(self, label: str) -> list[CellRecord]:
         """An algorithm's cells, one for each seed."""
-        found = {cell["seed"]: cell for cell in self.cells if cell["label"] == label}
+        found = {cell.seed: cell for cell in self.cells if cell.label == label}
         return [found[seed] for seed in self.seeds]
 
     def scores(self, label: str, column: str | None = None, metric: str | None = None) -> list[float]:
         """Mean over participating clients at the end, for each seed; of the headline and first metric if not named."""
-        column = column or headline_column(self.recipe)
+        column = column or headline_column(self.experiment)
         return [_score(cell, column, metric) for cell in self.of(label)]
+
+    def referred(self, name: str, metric: str) -> list[dict[int, float]]:
+        """What a reference scores for each client, seed by seed."""
+        found = {record.seed: record.scores[metric] for record in self.references if record.name == name}
+        return [found[seed] for seed in self.seeds]
 
     def reference(self, name: str, metric: str) -> list[float]:
         """What a reference scores, mean over clients, for each seed."""
-        found = {record["seed"]: record["scores"][metric] for record in self.references if record["name"] == name}
-        return [float(np.mean(list(found[seed].values()))) for seed in self.seeds]
+        return [float(np.mean(list(scores.values()))) for scores in self.referred(name, metric)]
 
 
-def _score(cell: Cell, column: str, metric: str | None) -> float:
-    if metric is None or metric == cell["metric"]:
-        return float(cell["points"][-1]["participating"][column]["mean"])
-    mine = [client for client in cell["clients"] if client["group"] == "participating"]
-    return float(np.mean([client["also"][metric][column] for client in mine]))
+def _score(cell: CellRecord, column: str, metric: str | None) -> float:
+    if metric is None or metric == cell.metric:
+        return float(cell.end.scores["participating"][column].mean)
+    return float(np.mean([client.also[metric][column] for client in cell.participating]))
 
 
-def recipe_of(trial: Trial, scale: str, seeds: Sequence[int] | None = None) -> Recipe:
-    """The recipe that a trial runs at this scale."""
+def experiment_of(trial: Trial, scale: str, seeds: Sequence[int] | None = None) -> Experiment:
+    """The experiment that a trial runs at this scale, with every option written out."""
     size = trial.sizes[scale]
-    recipe = load_recipe(size.recipe, [*size.settings, f"seeds={list(seeds or size.seeds)}"])
-    kept = [table for table in recipe.algorithms if (table.label or table.name) in (size.only or recipe.labels)]
-    return recipe.model_copy(update={"algorithms": kept})
+    return completed(size.change(load_recipe(size.recipe)).replace(seeds=list(seeds or size.seeds)))
 
 
 def folder_of(trial: Trial, request: Request) -> Path:
@@ -105,22 +123,22 @@ def named(name: str, request: Request, usual: Sequence[int]) -> str:
 
 def carry_out(trial: Trial, request: Request) -> FinishedTrial:
     """Run a trial, or what is missing of it; a finished one is only read, and needs no data."""
-    recipe, out = recipe_of(trial, request.scale, request.seeds), folder_of(trial, request)
-    if not _finished(recipe, out):
-        cells = [(label, seed) for seed in recipe.seeds for label in recipe.labels]
+    experiment, out = experiment_of(trial, request.scale, request.seeds), folder_of(trial, request)
+    if _finished(experiment, out):
+        return FinishedTrial(open_run(out, experiment))
+    cells = [(label, seed) for seed in experiment.seeds for label in experiment.labels]
 
-        def show(state: Progress) -> None:
-            done = cells.index((state.label, state.seed)) + min(state.time / recipe.horizon, 1.0)
-            request.progress(f"{trial.name}: {state.label}, seed {state.seed}", done / len(cells))
+    def show(state: Progress) -> None:
+        done = cells.index((state.label, state.seed)) + min(state.time / experiment.horizon, 1.0)
+        request.progress(f"{trial.name}: {state.label}, seed {state.seed}", done / len(cells))
 
-        run_recipe(recipe, out, data_dir=request.data_dir, progress=show, stop=request.stop)
-    folder = RunFolder(out, recipe)
-    return FinishedTrial(recipe, out, folder.cells(recipe), folder.references(recipe))
+    return FinishedTrial(run(experiment, out=out, data_dir=request.data_dir, progress=show, stop=request.stop))
 
 
-def _finished(recipe: Recipe, out: Path) -> bool:
+def _finished(experiment: Experiment, out: Path) -> bool:
     if not (out / "summary.json").is_file():
         return False
-    folder = RunFolder(out, recipe)  # which refuses a folder of another recipe
-    known = all(folder.has_reference(name, seed) for name in recipe.evaluation.references for seed in recipe.seeds)
-    return known and all(folder.has(label, seed) for label in recipe.labels for seed in recipe.seeds)
+    check_folder(out, experiment)  # which refuses a folder of another experiment
+    folder, seeds = RunFolder(out), experiment.seeds
+    known = all(folder.has_reference(name, seed) for name in experiment.evaluation.references for seed in seeds)
+    return known and all(folder.has(label, seed) for label in experiment.labels for seed in seeds)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from idiolect.cli import main
+from idiolect.interface import run
 from idiolect.papers import trials
 from idiolect.papers.exhibits import EXHIBITS
-from idiolect.results.execute import run_recipe
 
 SHARED = (("pars-push-fig-1", "pars-push-fig-2"), ("qupel-table-2", "qupel-fig-1"))
 ALONE = tuple((name,) for name in EXHIBITS if not any(name in names for names in SHARED))
@@ -21,11 +21,11 @@ def quick(name, out):
 def test_an_exhibit_writes_its_claims_and_its_report_and_is_not_run_twice(names, tmp_path, monkeypatch):
     ran = []
 
-    def run(recipe, out, **others):
+    def noted(experiment, *, out, **others):
         ran.append(out)
-        return run_recipe(recipe, out, **others)
+        return run(experiment, out=out, **others)
 
-    monkeypatch.setattr(trials, "run_recipe", run)
+    monkeypatch.setattr(trials, "run", noted)
     for name in names:
         assert quick(name, tmp_path) == 0
         check_written(EXHIBITS[name], tmp_path / f"{name}-quick")
@@ -55,8 +55,8 @@ def check_written(exhibit, folder):
         assert claim["test"]
         assert claim["seeds"] == list(scale.seeds)
         assert claim["verdict"] in report
-    for run in (folder.parent / "runs").glob("*"):
-        assert (run / "recipe.toml").is_file(), "an ordinary run folder"
-        assert run.name.endswith("-quick")
+    for one in (folder.parent / "runs").glob("*"):
+        assert (one / "recipe.toml").is_file(), "an ordinary run folder"
+        assert one.name.endswith("-quick")
         assert all(claim["values"] for claim in record["claims"]), "the numbers behind the verdicts"
         assert not any(claim["finding"] for claim in record["claims"]), "what was found at the desk says nothing here"

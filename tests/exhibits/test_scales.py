@@ -1,10 +1,9 @@
-"""Every run of every exhibit at every scale: its recipe is read and, where that needs no data, built."""
+"""Every run of every exhibit at every scale: its experiment is made and, where that needs no data, built."""
 
 import pytest
 
-from idiolect import catalog
 from idiolect.errors import UserMistake
-from idiolect.experiments.building import check
+from idiolect.experiments.building import build_seed
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.network import Network
 from idiolect.papers import (
@@ -17,7 +16,7 @@ from idiolect.papers import (
 )
 from idiolect.papers.exhibit import SCALES
 from idiolect.papers.exhibits import EXHIBITS
-from idiolect.papers.trials import recipe_of
+from idiolect.papers.trials import experiment_of
 
 TRIALS = (
     pars_push_exhibits.LOSSY,
@@ -31,6 +30,7 @@ TRIALS = (
     ranking_exhibits.RUN,
     memrl_exhibits.RUN,
 )
+FETCHED = ("mnist", "fashion_mnist", "cifar10")
 BY_NAME = [pytest.param(trial, id=trial.name) for trial in TRIALS]
 LOSSLESS = ["links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]']
 
@@ -38,39 +38,42 @@ LOSSLESS = ["links.loss=0", 'algorithms=[{name="rasgp"},{name="sgp"}]']
 @pytest.mark.parametrize("trial", BY_NAME)
 def test_at_the_desk_a_run_is_the_recipe_as_it_ships(trial):
     shipped = trial.name.removesuffix("-lossless")
-    assert recipe_of(trial, "desk") == load_recipe(shipped, LOSSLESS if trial is pars_push_exhibits.LOSSLESS else [])
+    assert experiment_of(trial, "desk") == load_recipe(
+        shipped, LOSSLESS if trial is pars_push_exhibits.LOSSLESS else []
+    )
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 @pytest.mark.parametrize("trial", BY_NAME)
-def test_every_recipe_is_read_and_built_where_no_data_is_needed(trial, scale):
-    recipe = recipe_of(trial, scale)
-    assert recipe.seeds == list(trial.sizes[scale].seeds)
+def test_every_experiment_is_made_and_built_where_no_data_is_needed(trial, scale):
+    experiment = experiment_of(trial, scale)
+    assert experiment.seeds == list(trial.sizes[scale].seeds)
     if scale == "quick":
-        assert recipe.problem.name not in ("mnist", "fashion_mnist", "cifar10"), "nothing is fetched"
-    elif recipe.problem.name in catalog.SYNTHETIC:
-        check(recipe)
+        assert experiment.problem.name not in FETCHED, "nothing is fetched"
+    elif experiment.problem.name not in FETCHED:
+        build_seed(experiment, experiment.seeds[0])
 
 
 def test_the_papers_sizes_are_those_of_the_papers():
-    mnist, cifar = (recipe_of(trial, "paper") for trial in (persa_fl_exhibits.MNIST, persa_fl_exhibits.CIFAR))
-    for recipe, classes in ((mnist, 5), (cifar, 3)):
-        assert recipe.problem.clients == 30
-        assert "samples" not in recipe.problem.model_extra, "all images"
-        assert recipe.problem.partition["classes"] == classes
-    together = recipe_of(qupel_sizes.TOGETHER, "paper")
-    tables = {table.label: table for table in together.algorithms if table.label}
+    mnist, cifar = (experiment_of(trial, "paper") for trial in (persa_fl_exhibits.MNIST, persa_fl_exhibits.CIFAR))
+    for experiment, classes in ((mnist, 5), (cifar, 3)):
+        options = experiment.problem.options
+        assert options["clients"] == 30
+        assert "samples" not in options, "all images"
+        assert options["partition"].options["classes"] == classes
+    together = experiment_of(qupel_sizes.TOGETHER, "paper")
+    tables = dict(zip(together.labels, together.lines, strict=True))
     for label in ("local-2_25", "qupel-2_25"):
         assert tables[label].objective["fine_tune_after"] == 15_000
-        assert tables[label].objective["lambda"]["growth"] == 1e-6
+        assert tables[label].objective["lambda"].growth == 1e-6
         assert tables[label].objective["lambda_p"] == (0.025 if label.startswith("qupel") else 0.0)
     assert tables["local-32"].objective["weight_decay"] == 1e-4
 
 
 def test_fig_2a_is_drawn_on_the_network_of_the_runs_beside_it():
     assert (
-        recipe_of(persa_fl_exhibits.MNIST, "desk").network
-        == recipe_of(persa_fl_exhibits.CIFAR, "desk").network
+        experiment_of(persa_fl_exhibits.MNIST, "desk").network
+        == experiment_of(persa_fl_exhibits.CIFAR, "desk").network
         == Network()
     )
 
@@ -81,6 +84,6 @@ def test_every_exhibit_has_every_scale():
 
 
 def test_a_run_can_be_named_by_its_seeds():
-    assert recipe_of(memrl_exhibits.RUN, "quick", (4, 5)).seeds == [4, 5]
+    assert experiment_of(memrl_exhibits.RUN, "quick", (4, 5)).seeds == [4, 5]
     with pytest.raises(UserMistake, match="seeds"):
-        recipe_of(memrl_exhibits.RUN, "quick", (4, 4))
+        experiment_of(memrl_exhibits.RUN, "quick", (4, 4))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Schedule
+from idiolect.experiments.records import ReferenceRecord
 from idiolect.network import Delay, Network, draw_timeline, timeline
 from idiolect.papers import (
     memrl_exhibits,
@@ -16,7 +17,7 @@ from idiolect.papers import (
     schedule_exhibits,
 )
 from idiolect.papers.exhibit import Request
-from tests.reproduction.made import SEEDS, cell, made, noise
+from tests.exhibits.made import SEEDS, cell, client, finished, made, noise
 
 
 def verdicts(claims):
@@ -56,10 +57,10 @@ def test_pars_push_fig_2(end, lost, whole, expected, monkeypatch):
         ran = made(trial, lambda label, seed: {"0": 1.0})
         reports = ({"distance_to_optimum": 1.0}, {"distance_to_optimum": last})
         cells = [
-            cell(c["label"], c["seed"], {"0": 1.0}, ended=ended if c["label"] == "sgp" else "", reports=reports)
+            cell(c.label, c.seed, {"0": 1.0}, ended=ended if c.label == "sgp" else "", reports=reports)
             for c in ran.cells
         ]
-        return ran._replace(cells=cells)
+        return finished(trial, cells)
 
     lossy, lossless = run(pars_push_exhibits.LOSSY, end, lost), run(pars_push_exhibits.LOSSLESS, whole, "")
     findings = perform(monkeypatch, pars_push_exhibits, pars_push_exhibits.FIG_2, lossy, lossless)
@@ -147,21 +148,24 @@ def test_qupel_table_2_and_fig_1(cost, cheap, monkeypatch):
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.01, "holds"), (0.0005, "not shown"), (-0.01, "fails")])
 def test_qupel_table_3_looks_at_the_control_clients_only(gain, verdict, monkeypatch):
+    def own(each, number):
+        beside = ("beside-2", "beside-3", "beside-32").index(each.label)
+        jitter = noise(each.seed) if beside == 1 else 2 * noise(each.seed) if beside == 2 else 0.0
+        return 0.5 + gain * beside + jitter if number < 10 else 0.9 - 0.1 * beside
+
     ran = made(qupel_sizes.RESOURCES, lambda label, seed: {"own": 0.5}, clients=20)
-    for each in ran.cells:
-        beside = ("beside-2", "beside-3", "beside-32").index(each["label"])
-        for client in each["clients"]:
-            control = client["client"] < 10
-            jitter = noise(each["seed"]) if beside == 1 else 2 * noise(each["seed"]) if beside == 2 else 0.0
-            client["scores"] = {"own": 0.5 + gain * beside + jitter if control else 0.9 - 0.1 * beside}
-    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_3, ran)
+    cells = [
+        each._replace(clients=[client(number, {"own": own(each, number)}) for number in range(20)])
+        for each in ran.cells
+    ]
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_3, finished(qupel_sizes.RESOURCES, cells))
     assert verdicts(findings.claims) == [verdict] * 2
 
 
 def test_search_ranking_tells_both_metrics_and_both_kinds_of_rivals_apart(monkeypatch):
     levels = {"persa_fl_me": 0.6, "persa_fl_maml": 0.7}
     forests = [
-        {"name": name, "seed": seed, "scores": {metric: {"0": score + noise(seed)} for metric, score in by.items()}}
+        ReferenceRecord(name, seed, {metric: {0: score + noise(seed)} for metric, score in by.items()})
         for name, by in (
             ("forest", {"accuracy": 0.65, "top-1 accuracy": 0.4}),
             ("own_forest", {"accuracy": 0.3, "top-1 accuracy": 0.3}),
@@ -187,9 +191,7 @@ def test_search_ranking_tells_both_metrics_and_both_kinds_of_rivals_apart(monkey
     ],
 )
 def test_memrl_fig_1(own, common, expected):
-    best = [
-        {"name": "best", "seed": seed, "scores": {"reward": {str(task): 2.0 for task in range(3)}}} for seed in SEEDS
-    ]
+    best = [ReferenceRecord("best", seed, {"reward": dict.fromkeys(range(3), 2.0)}) for seed in SEEDS]
     ran = made(memrl_exhibits.RUN, lambda label, seed: {"0": 2 * common, "own": 2 * own}, clients=3, references=best)
     assert verdicts(memrl_exhibits.memrl_claims(ran)) == expected, "here the first point is like the last"
     assert memrl_exhibits.shares(ran, "memrl", "own") == pytest.approx(np.full((3, 3), own))
