@@ -7,9 +7,10 @@ import optax
 import pytest
 
 from idiolect.catalog import OBJECTIVES
-from idiolect.contracts import Objective, Oracle, PersonalObjective
+from idiolect.contracts import Objective, Oracle
 from idiolect.objectives import maml, moreau, plain, proximal
-from tests.oracles import CLIENTS, exact
+from idiolect.testing import objective_laws
+from idiolect.testing.small_clients import CLIENTS, a_direction, exact
 
 KEY = jax.random.key(7)
 
@@ -24,6 +25,7 @@ ACCURATE: dict[str, Objective] = {
     "maml-2-hessian-free": maml(steps=2, step_size=0.1, derivative="hessian_free", delta=1e-5),
     "moreau": moreau(lambda_=6.0, accuracy=1e-7, iterations=5000, inner_step_size=0.1),
 }
+KEPT = {name: {"keep": []} for name in ("quantized", "binary_relax", "post_training")}
 
 
 @pytest.fixture(autouse=True)
@@ -32,84 +34,76 @@ def double_precision():
         yield
 
 
-def a_direction(params, seed):
-    leaves, structure = jax.tree.flatten(params)
-    rng = np.random.default_rng(seed)
-    return jax.tree.unflatten(structure, [jnp.asarray(rng.standard_normal(np.shape(leaf))) for leaf in leaves])
-
-
 def assert_close(left, right, **tolerance):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **tolerance), left, right)
 
 
+def gradient(objective: Objective, oracle: Oracle, params, received):
+    """Of an objective that keeps nothing."""
+    return objective.gradient(oracle, (), params, received, KEY)[1:]
+
+
 def test_every_objective_of_the_catalog_is_tested_here():
     # Those that keep something on the client have laws of their own, in tests/quantization.
-    shared = {name for name, factory in OBJECTIVES.items() if not isinstance(factory(), PersonalObjective)}
+    shared = {
+        name for name, factory in OBJECTIVES.items() if objective_laws.is_stateless(factory(**KEPT.get(name, {})))
+    }
     assert {name.split("-")[0] for name in ACCURATE} == shared
+    assert {*OBJECTIVES} - shared == {*KEPT}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("name", ACCURATE)
 def test_gradient_matches_finite_differences_of_the_value(name, client):
-    oracle, params = CLIENTS[client]()
-    objective, received, width = ACCURATE[name], a_direction(params, 5), 1e-5
-    grads, info = objective.gradient(oracle, params, received, KEY)
-    compiled = jax.jit if name == "moreau" else lambda function: function  # its loop would be compiled in every call
-    value = compiled(lambda w: objective.value(oracle, w, received, KEY))
-    assert np.isfinite(info["loss"])
-    for seed in range(3):
-        direction = a_direction(params, seed)
-        ahead = value(optax.tree.add_scale(params, width, direction))
-        behind = value(optax.tree.add_scale(params, -width, direction))
-        slope = (ahead - behind) / (2 * width)
-        np.testing.assert_allclose(optax.tree.vdot(grads, direction), slope, rtol=1e-4, atol=1e-6)
+    objective_laws.gradient_is_the_slope(ACCURATE[name], client)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("name", ACCURATE)
-def test_gradient_and_adaptation_keep_the_shape_of_the_parameters(name, client):
-    oracle, params = CLIENTS[client]()
-    grads, _ = jax.eval_shape(lambda w: ACCURATE[name].gradient(oracle, w, w, KEY), params)
-    adapted = jax.eval_shape(lambda w: ACCURATE[name].adapt(oracle, w, KEY), params)
-    kinds = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(params)]
-    for tree in (grads, adapted):
-        assert jax.tree.structure(tree) == jax.tree.structure(params)
-        assert [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] == kinds
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [
+        pytest.param(name, client, marks=[pytest.mark.slow] * (name in KEPT and client != "quadratic"))
+        for name in (*ACCURATE, *KEPT)
+        for client in CLIENTS
+    ],
+)
+def test_gradient_and_adaptation_keep_the_shape_of_the_parameters_and_tell_the_loss(name, client):
+    objective = ACCURATE[name] if name in ACCURATE else OBJECTIVES[name](**KEPT[name])
+    objective_laws.everything_keeps_its_type(objective, client)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("derivative", ["exact", "first_order", "hessian_free"])
 def test_maml_without_steps_or_with_steps_of_size_zero_is_plain(client, derivative):
     oracle, params = CLIENTS[client]()
-    expected, _ = plain().gradient(oracle, params, params, KEY)
+    expected, _ = gradient(plain(), oracle, params, params)
     for objective in (maml(steps=0, derivative=derivative), maml(steps=2, step_size=0.0, derivative=derivative)):
-        grads, _ = objective.gradient(oracle, params, params, KEY)
+        grads, _ = gradient(objective, oracle, params, params)
         assert_close(grads, expected, rtol=0, atol=0)
 
 
 def test_maml_without_steps_draws_the_very_batch_that_plain_draws():
     noisy = noisy_oracle()
-    expected, _ = plain().gradient(noisy, jnp.ones(3), None, KEY)
-    assert_close(maml(steps=0).gradient(noisy, jnp.ones(3), None, KEY)[0], expected, rtol=0, atol=0)
+    expected, _ = gradient(plain(), noisy, jnp.ones(3), None)
+    assert_close(gradient(maml(steps=0), noisy, jnp.ones(3), None)[0], expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_proximal_without_a_pull_or_at_the_received_model_is_plain(client):
     oracle, params = CLIENTS[client]()
-    expected, _ = plain().gradient(oracle, params, params, KEY)
-    assert_close(proximal(mu=0.0).gradient(oracle, params, a_direction(params, 1), KEY)[0], expected, rtol=1e-12)
-    assert_close(proximal(mu=3.0).gradient(oracle, params, params, KEY)[0], expected, rtol=1e-12)
+    expected, _ = gradient(plain(), oracle, params, params)
+    assert_close(gradient(proximal(mu=0.0), oracle, params, a_direction(params, 1))[0], expected, rtol=1e-12)
+    assert_close(gradient(proximal(mu=3.0), oracle, params, params)[0], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_moreau_gradient_tends_to_the_plain_one_as_lambda_grows(client):
     oracle, params = CLIENTS[client]()
-    expected, _ = plain().gradient(oracle, params, params, KEY)
+    expected, _ = gradient(plain(), oracle, params, params)
 
     @jax.jit
     def distance(lambda_):
         envelope = moreau(lambda_=lambda_, accuracy=1e-9, iterations=2000)
-        return optax.tree.norm(optax.tree.sub(envelope.gradient(oracle, params, params, KEY)[0], expected))
+        return optax.tree.norm(optax.tree.sub(gradient(envelope, oracle, params, params)[0], expected))
 
     near, far = distance(1e2), distance(1e4)
     assert far < 1e-3 * float(optax.tree.norm(expected))
@@ -127,7 +121,7 @@ def test_exact_maml_equals_back_propagation_through_the_inner_loop(client, steps
             params = optax.tree.add_scale(params, -0.2, jax.grad(lambda w: oracle.value(w, KEY))(params))
         return oracle.value(params, KEY)
 
-    assert_close(objective.gradient(oracle, params, params, KEY)[0], jax.grad(unrolled)(params), rtol=1e-9, atol=1e-12)
+    assert_close(gradient(objective, oracle, params, params)[0], jax.grad(unrolled)(params), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -138,20 +132,20 @@ def test_shared_batches_make_the_stochastic_gradient_unbiased_for_the_stochastic
         jnp.array([0.3, -1.0, 2.0]),
         noisy_oracle(),
     )
-    expected = jax.grad(lambda w: objective.value(oracle, w, w, KEY))(params)
-    np.testing.assert_allclose(objective.gradient(oracle, params, params, KEY)[0], expected, rtol=1e-9)
+    expected = jax.grad(lambda w: objective.value(oracle, (), w, w, KEY))(params)
+    np.testing.assert_allclose(gradient(objective, oracle, params, params)[0], expected, rtol=1e-9)
     independent = maml(steps=steps, step_size=0.1, batches="independent")
-    assert not np.allclose(independent.gradient(oracle, params, params, KEY)[0], expected, rtol=1e-3)
+    assert not np.allclose(gradient(independent, oracle, params, params)[0], expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize("client", ["logistic", "small_net"])
 def test_hessian_free_tends_to_exact_with_the_square_of_delta(client):
     oracle, params = CLIENTS[client]()
-    expected, _ = maml(steps=2, step_size=0.3).gradient(oracle, params, params, KEY)
+    expected, _ = gradient(maml(steps=2, step_size=0.3), oracle, params, params)
 
     def error(delta):
         objective = maml(steps=2, step_size=0.3, derivative="hessian_free", delta=delta)
-        return float(optax.tree.norm(optax.tree.sub(objective.gradient(oracle, params, params, KEY)[0], expected)))
+        return float(optax.tree.norm(optax.tree.sub(gradient(objective, oracle, params, params)[0], expected)))
 
     assert error(0.05) < 0.3 * error(0.1)  # a quarter, to second order
     assert error(1e-4) < 1e-7
@@ -160,7 +154,7 @@ def test_hessian_free_tends_to_exact_with_the_square_of_delta(client):
 def test_first_order_drops_the_hessian_and_nothing_else():
     oracle, params = CLIENTS["small_net"]()
     stepped = optax.tree.add_scale(params, -0.2, oracle.gradient(params, KEY)[1])
-    grads, _ = maml(steps=1, step_size=0.2, derivative="first_order").gradient(oracle, params, params, KEY)
+    grads, _ = gradient(maml(steps=1, step_size=0.2, derivative="first_order"), oracle, params, params)
     assert_close(grads, oracle.gradient(stepped, KEY)[1], rtol=1e-12)
 
 
@@ -177,23 +171,22 @@ def test_maml_draws_as_many_batches_as_the_papers_say(batches, expected):
 
         return called
 
-    maml(steps=2, batches=batches).gradient(Oracle(*map(spy, oracle)), params, params, KEY)
+    gradient(maml(steps=2, batches=batches), Oracle(*map(spy, oracle)), params, params)
     assert len(keys) == expected
 
 
 def test_moreau_tells_what_it_reached_and_when_the_cap_cut_it_short():
     oracle, params = CLIENTS["quadratic"]()
     good = moreau(lambda_=5.0, accuracy=1e-6, iterations=10_000, inner_step_size=0.1)
-    _, info = good.gradient(oracle, params, params, KEY)
+    _, info = gradient(good, oracle, params, params)
     assert info["capped"] == 0
-    theta = good.adapt(oracle, params, KEY)
+    theta = good.adapt(oracle, (), params, KEY).params
     at_theta = optax.tree.add_scale(oracle.gradient(theta, KEY)[1], 5.0, optax.tree.sub(theta, params))
     np.testing.assert_allclose(info["residual"], optax.tree.norm(at_theta), rtol=1e-3)
     assert info["residual"] <= 1e-6
 
-    _, info = moreau(lambda_=5.0, accuracy=1e-6, iterations=2, inner_step_size=0.1).gradient(
-        oracle, params, params, KEY
-    )
+    poor = moreau(lambda_=5.0, accuracy=1e-6, iterations=2, inner_step_size=0.1)
+    _, info = gradient(poor, oracle, params, params)
     assert info["capped"] == 1
     assert info["residual"] > 1e-6
 
@@ -203,7 +196,7 @@ def test_moreau_with_no_accuracy_takes_exactly_the_number_of_steps():
     theta = params
     for _ in range(4):
         theta = theta - 0.05 * (oracle.gradient(theta, KEY)[1] + 3.0 * (theta - params))
-    found = moreau(lambda_=3.0, iterations=4, inner_step_size=0.05).adapt(oracle, params, KEY)
+    found = moreau(lambda_=3.0, iterations=4, inner_step_size=0.05).adapt(oracle, (), params, KEY).params
     np.testing.assert_allclose(found, theta, rtol=1e-12)
 
 
@@ -222,5 +215,5 @@ def noisy_oracle() -> Oracle:
 
 
 def test_an_oracle_of_a_plain_function_is_enough():
-    grads, _ = plain().gradient(exact(lambda w: (w**2).sum()), jnp.array([1.0, 2.0]), None, KEY)
+    grads, _ = gradient(plain(), exact(lambda w: (w**2).sum()), jnp.array([1.0, 2.0]), None)
     np.testing.assert_allclose(grads, [2.0, 4.0])

@@ -8,7 +8,7 @@ import pytest
 
 from idiolect.contracts import Algorithm, Split, StepRule
 from idiolect.engines import Workers
-from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
+from idiolect.engines.serverless import Lane, prepare_peers
 from idiolect.engines.serverless.stepwise_peers import run_peers_stepwise
 from idiolect.engines.snapshot import Snapshot
 from idiolect.network.round_tables import rounds
@@ -16,8 +16,11 @@ from idiolect.network.topologies import erdos_renyi, topology
 from idiolect.network.unreliable_links import draw_rounds
 from idiolect.objectives import maml, moreau, plain
 from idiolect.protocols.running_sums import running_sum
-from tests.laws import quadratic_peers
-from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, ROUGH, START, STILL, N, T, agree, held
+from idiolect.testing import peer_laws
+from idiolect.testing.comparing import same_bytes
+from idiolect.testing.peer_runs import ROUGH, a_lane, pauses
+from idiolect.testing.small_clients import START, N, noisy_quadratics
+from tests.laws.quadratic_peers import ETA, ONE_WORKER, PROTOCOLS, STILL, T, agree, held, history, prepared
 
 OBJECTIVES = {
     "plain": plain(),
@@ -42,34 +45,25 @@ def fast_then_slow() -> list:
 @pytest.mark.parametrize(("objective", "protocol", "kind"), fast_then_slow())
 def test_the_fast_engine_and_the_obvious_one_agree(objective, protocol, kind):
     """Two noisy local steps a waking, with sleep, loss, delay and duplication."""
-    problem = quadratic_peers.noisy_quadratics(noise=0.5, kind=kind)
+    problem = noisy_quadratics(noise=0.5, kind=kind)
     algorithm = Algorithm(
         protocol, OBJECTIVES[objective], PROTOCOLS[protocol](), 2, ETA, 1, StepRule("decreasing", 2.0)
     )
-    graph = erdos_renyi(probability=0.5)(N, np.random.default_rng(4))
-    lane = Lane(problem.clients, draw_rounds(ROUGH, graph, 10, 5), 6)
-    with jax.enable_x64(kind == np.float64):
-        program = prepare_peers(problem, algorithm)._replace(models=lambda state: state.nodes)
-        program = program._replace(
-            take_stock=quadratic_peers.prepared(protocol).take_stock
-        )  # the same for all objectives
-        ((fast,),) = simulate_peers(program, [lane], ONE_WORKER, times=[10])
-        slow = run_peers_stepwise(problem, algorithm, lane)
+    wide = kind == np.float64
+    with jax.enable_x64(wide):
+        program = prepare_peers(problem, algorithm)
+    program = program._replace(take_stock=prepared(protocol).take_stock)  # the same for all objectives
+    lanes, tolerance = [a_lane(problem)], 1e-11 if wide else 1e-5
+    slow = peer_laws.engines_agree(problem, program, lanes, ONE_WORKER, tolerance=tolerance, wide=wide)
     moved = 0.0
-    for i, state in enumerate(slow):
-        jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11 if kind == np.float64 else 1e-5), fast.model(i), state)
-        assert {leaf.dtype for leaf in jax.tree.leaves(state)} <= {np.dtype(np.float64), np.dtype(np.int32)}
-        moved = max(moved, abs(held(state)[0] / held(state)[1] - START).max())
+    for agent in slow:
+        assert {leaf.dtype for leaf in jax.tree.leaves(agent.state)} <= {np.dtype(np.float64), np.dtype(np.int32)}
+        moved = max(moved, abs(held(agent.state)[0] / held(agent.state)[1] - START).max())
     assert moved > 0.05
 
 
-def same_bytes(left, right) -> bool:
-    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
-
-
 def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
-    problems = [quadratic_peers.noisy_quadratics(noise=0.5, seed=seed) for seed in (0, 1)]
+    problems = [noisy_quadratics(noise=0.5, seed=seed) for seed in (0, 1)]
     graphs = [erdos_renyi(probability=chance)(N, np.random.default_rng(1)) for chance in (0.9, 0.2)]
     assert graphs[0].links > graphs[1].links, "the lanes are not alike"
     lanes = [Lane(problems[k].clients, draw_rounds(ROUGH, graphs[k], T, k), k) for k in (0, 1)]
@@ -77,7 +71,7 @@ def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
         program = prepare_peers(problems[0], Algorithm("running_sum", plain(), running_sum(), 1, ETA, 1))
 
     def ends(lanes: list[Lane], times: list[int], workers: Workers = ONE_WORKER) -> list[tuple[list, Snapshot]]:
-        *_, last = quadratic_peers.pauses(program, lanes, times, nodes=True, workers=workers)
+        *_, last = pauses(program, lanes, times, workers, nodes=True)
         return [([snapshot.model(i) for i in range(N)], snapshot) for snapshot in last]
 
     together = ends(lanes, [T])
@@ -98,7 +92,7 @@ def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
 @pytest.mark.parametrize("derivative", ["exact", pytest.param("hessian_free", marks=pytest.mark.slow)])
 def test_algorithms_that_differ_in_numbers_get_side_by_side_what_they_get_alone(derivative):
     """Other steps, of other sizes, and another step size; Hessians on batches of their own."""
-    problem = quadratic_peers.noisy_quadratics(noise=0.5)
+    problem = noisy_quadratics(noise=0.5)
     graph = erdos_renyi(probability=0.5)(N, np.random.default_rng(4))
     table = draw_rounds(ROUGH, graph, T, 5)
     algorithms = [
@@ -109,11 +103,11 @@ def test_algorithms_that_differ_in_numbers_get_side_by_side_what_they_get_alone(
     with jax.enable_x64(True):
         program = prepare_peers(problem, algorithms[1])  # any of them serves all
         slow = [run_peers_stepwise(problem, algorithm, lanes[0]) for algorithm in algorithms]
-    (fast,) = quadratic_peers.pauses(program, lanes, [T], nodes=True)
-    for snapshot, states in zip(fast, slow, strict=True):
-        for i, state in enumerate(states):
-            jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11), snapshot.model(i), state)
-    ends = [held(states[0])[0] for states in slow]
+    (fast,) = pauses(program, lanes, [T], ONE_WORKER, nodes=True)
+    for snapshot, agents in zip(fast, slow, strict=True):
+        for i, agent in enumerate(agents):
+            jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-11), snapshot.model(i), agent.state)
+    ends = [held(agents[0].state)[0] for agents in slow]
     assert min(abs(a - b).max() for a, b in itertools.combinations(ends, 2)) > 1e-3, "they are not alike"
 
 
@@ -131,8 +125,8 @@ def test_a_permutation_of_the_agents_permutes_the_results(protocol):
     messages = np.column_stack([links[table.link], table.sent, table.arrives])
     moved = rounds(topology(N, links), table.awake[:, order], messages)
     clients = STILL.clients._replace(train=permuted(STILL.clients.train))
-    nodes, _ = quadratic_peers.history(protocol, table)
-    others, _ = quadratic_peers.history(protocol, moved, clients=clients)
+    nodes, _ = history(protocol, table)
+    others, _ = history(protocol, moved, clients=clients)
     for before, after in zip(nodes, others, strict=True):
         for i in range(N):
             jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), before[i], after[place[i]])

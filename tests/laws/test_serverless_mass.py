@@ -1,34 +1,20 @@
 """Laws of mass without a server: what the network may do to it under each protocol, and what it may never do."""
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.contracts import Algorithm, StepRule
-from idiolect.engines.serverless import Lane, prepare_peers
+from idiolect.engines.serverless import Lane
 from idiolect.network.round_tables import Rounds, rounds
 from idiolect.network.topologies import Topology, erdos_renyi, ring, topology
 from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import plain
 from idiolect.protocols.running_sums import running_sum
-from tests.laws.quadratic_peers import (
-    CENTRES,
-    ETA,
-    MATRICES,
-    MOST,
-    ROUGH,
-    START,
-    STILL,
-    D,
-    N,
-    T,
-    agree,
-    held,
-    history,
-    pauses,
-)
+from idiolect.testing.peer_runs import ROUGH, pauses, peer_program
+from idiolect.testing.small_clients import START, D, N
+from tests.laws.quadratic_peers import CENTRES, ETA, MATRICES, MOST, ONE_WORKER, STILL, T, agree, held, history
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
@@ -209,10 +195,9 @@ def test_after_one_step_without_more_all_models_tend_to_their_average():
     """theta(0) is ETA and the rest next to nothing; everyone takes that step at the start, when it first wakes."""
     graph = erdos_renyi(probability=0.3)(N, np.random.default_rng(2))
     rule = StepRule("decreasing", 1e-13)
-    with jax.enable_x64(True):
-        program = prepare_peers(STILL, Algorithm("once", plain(), running_sum(), 1, ETA * 1e-13, 1, rule))
+    program = peer_program(STILL, Algorithm("once", plain(), running_sum(), 1, ETA * 1e-13, 1, rule))
     lane = Lane(STILL.clients, draw_rounds(Links(), graph, 200, 3), 0)
-    (early,), (late,) = pauses(program, [lane], [5, 200])
+    (early,), (late,) = pauses(program, [lane], [5, 200], ONE_WORKER)
     average = START - ETA * np.einsum("nij,nj->ni", MATRICES, START - CENTRES).mean(0)
     assert early.reports["consensus_gap"] > 1e-3
     for i in range(N):

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from idiolect import catalog
 from idiolect.errors import UserMistake
-from idiolect.network.topologies import Topology, edges, file, topology
+from idiolect.network.topologies import Topology, file, topology
 from idiolect.options import make
+from idiolect.registry import Choice
 from tests.network.sound_graphs import assert_sound, draw, pairs, reaches_everyone
 
 CYCLE = [(0, 1), (1, 2), (2, 3), (3, 0)]
@@ -35,7 +37,7 @@ def test_a_graph_is_taken_if_and_only_if_everyone_reaches_everyone(given_graph):
 
 
 def test_edges_are_given_in_a_recipe_as_lists():
-    wire = make({"edges": edges}, "topology", "edges", {"edges": [list(pair) for pair in CYCLE]})
+    wire = make(catalog.TOPOLOGIES, "topology", Choice("edges", {"edges": [list(pair) for pair in CYCLE]}))
     assert pairs(draw(wire, 4)) == pairs(topology(4, CYCLE))
 
 

@@ -22,6 +22,7 @@ from idiolect.network.topologies import (
     star,
 )
 from idiolect.options import make
+from idiolect.registry import Choice, Registry
 from tests.network.sound_graphs import assert_sound, draw, pairs
 
 WIRES = {
@@ -184,7 +185,7 @@ def test_redrawing_a_random_regular_graph_has_an_end(monkeypatch):
 )
 def test_options_out_of_bounds_are_refused(factory, options, said):
     with pytest.raises(UserMistake, match=said):
-        make({"it": factory}, "topology", "it", options)
+        make(Registry("wires", {"it": factory}), "topology", Choice("it", options))
 
 
 def test_networkx_is_loaded_only_when_it_is_needed():

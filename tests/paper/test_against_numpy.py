@@ -50,6 +50,13 @@ def local_descent(w, direction):
     return w
 
 
+WITHOUT_ROUNDS = {
+    "plain": "fedasync",
+    "maml": "persa_fl_maml",
+    "moreau": "persa_fl_me",
+    "proximal": "proximal+asynchronous",
+}
+IN_ROUNDS = {"plain": "fedavg", "proximal": "fedprox", "maml": "per_fedavg", "moreau": "pfedme"}
 DIRECTIONS = {
     "plain": ({}, lambda grad, a: lambda w, start: grad(w)),
     "proximal": ({"mu": 0.8}, lambda grad, a: lambda w, start: grad(w) + 0.8 * (w - start)),
@@ -75,7 +82,7 @@ def nearby_minimum(grad, w):
 def test_persafl_server_and_client(problem, gradients, objective):
     """PersA-FL, Algorithms 1 and 2, options A, B and C (and FedProx's objective) without rounds."""
     options, direction = DIRECTIONS[objective]
-    found, table = ours(problem, f"{objective}+asynchronous", objective=options, protocol={"beta": 0.8})
+    found, table = ours(problem, WITHOUT_ROUNDS[objective], objective=options, protocol={"beta": 0.8})
     w, downloaded = np.zeros(D), {}
     for event in events(table):
         client = table.client[event.turn]
@@ -93,7 +100,7 @@ def test_fedavg_fedprox_perfedavg_and_pfedme(problem, gradients, objective):
     """Rounds of half the clients, averaged; beta mixes as in pFedMe."""
     options, direction = DIRECTIONS[objective]
     protocol = {"participation": 0.5, "beta": 0.9}
-    found, table = ours(problem, f"{objective}+synchronous", objective=options, protocol=protocol)
+    found, table = ours(problem, IN_ROUNDS[objective], objective=options, protocol=protocol)
     w = np.zeros(D)
     for number in range(table.round.max() + 1):
         cohort = table.client[(table.round == number) & table.delivered]

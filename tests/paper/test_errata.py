@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.objectives import maml
-from tests.oracles import exact
+from idiolect.testing.small_clients import exact
 
 KEY = jax.random.key(0)
 A = jnp.array([[2.0, 0.5], [0.5, 1.0]])
@@ -15,7 +15,8 @@ def test_persafl_d1_divides_by_two_delta():
     """Central differences are exact on a quadratic, whatever delta; divided by delta they would be twice too large."""
     oracle = exact(lambda w: 0.5 * w @ A @ w)
     w = jnp.array([1.0, -2.0])
-    found, _ = maml(steps=1, step_size=0.25, derivative="hessian_free", delta=0.5).gradient(oracle, w, w, KEY)
+    objective = maml(steps=1, step_size=0.25, derivative="hessian_free", delta=0.5)
+    _, found, _ = objective.gradient(oracle, (), w, w, KEY)
     shrink = np.eye(2) - 0.25 * np.asarray(A)
     np.testing.assert_allclose(found, shrink @ A @ shrink @ w, rtol=1e-5)
 
@@ -34,6 +35,6 @@ def test_parspush_line_11_applies_the_last_hessian_first():
     outer = np.asarray(oracle.gradient(second, KEY)[1])
     right = (np.eye(2) - alpha * hessian(w)) @ ((np.eye(2) - alpha * hessian(first)) @ outer)
     wrong = (np.eye(2) - alpha * hessian(first)) @ ((np.eye(2) - alpha * hessian(w)) @ outer)
-    found, _ = maml(steps=2, step_size=alpha).gradient(oracle, w, w, KEY)
+    _, found, _ = maml(steps=2, step_size=alpha).gradient(oracle, (), w, w, KEY)
     np.testing.assert_allclose(found, right, rtol=1e-5)
     assert np.abs(right - wrong).max() > 1e-3

@@ -18,6 +18,7 @@ from idiolect.problems.synthetic.quadratic_clients import (
     moreau_curvature,
 )
 
+NAMES = {"plain": "fedavg", "proximal": "fedprox", "maml": "per_fedavg", "moreau": "pfedme"}
 COSTS = {
     "plain": ({}, lambda a: a),
     "proximal": ({"mu": 3.0}, lambda a: a),  # the pull vanishes where the first step is taken
@@ -33,7 +34,7 @@ def test_rounds_settle_at_the_minimiser_of_their_cost(cost):
     problem = quadratics(clients=5, dimension=4, seed=2)
     options, curvature = COSTS[cost]
     settings = {"objective": options, "local_steps": 1, "step_size": 0.4, "batch_size": 2}
-    algorithm = catalog.algorithm(f"{cost.split('-')[0]}+synchronous", problem, **settings)
+    algorithm = catalog.algorithm(NAMES[cost.split("-")[0]], problem, **settings)
     schedule = algorithm.protocol.schedule
     table = draw_timeline(NO_DELAY, problem.clients.participating, schedule, horizon=400.0, seed=0)
     with Workers(2) as workers:

@@ -10,7 +10,7 @@ import pytest
 
 from idiolect import learn
 from idiolect.engines.simulator.server_program import training_key
-from idiolect.evaluation.scoring import Budget
+from idiolect.evaluation.scores import Budget
 from idiolect.network.timelines import timeline
 from idiolect.network.topologies import ring
 from idiolect.problems.worlds import navigation

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from idiolect import catalog
 from idiolect.contracts import Algorithm, Problem, StepRule
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.network.round_tables import Rounds
 from idiolect.network.topologies import erdos_renyi
 from idiolect.network.unreliable_links import Links, draw_rounds
-from idiolect.objectives import maml
 from idiolect.problems.synthetic import linear_regression
 from idiolect.protocols.running_sums import running_sum
 from tests.paper.library_agents import PAPER, D, N, decreasing, in_64_bits, nodes_after
@@ -118,8 +118,8 @@ TABLES = [draw_rounds(links, GRAPH, 40, 3) for links in (PAPER, HARSH)]
 
 
 def pars_push(u: int, step_size: float = 0.15) -> Algorithm:
-    objective = maml(steps=u, step_size=ALPHA, batches="shared")
-    return Algorithm("pars_push", objective, running_sum(), 1, step_size, B, StepRule("decreasing", 4.0))
+    options, rule = {"steps": u, "step_size": ALPHA}, StepRule("decreasing", 4.0)
+    return catalog.algorithm("pars_push", GIVEN, objective=options, step_size=step_size, batch_size=B, step_rule=rule)
 
 
 def assert_line_by_line(table: Rounds, u: int, ours: list, step_size: float = 0.15) -> None:

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from idiolect import theory
-from idiolect.contracts import Algorithm, StepRule
+from idiolect import catalog, theory
+from idiolect.contracts import StepRule
 from idiolect.network.round_tables import Rounds, rounds
 from idiolect.network.topologies import Topology, erdos_renyi
 from idiolect.network.unreliable_links import draw_rounds
-from idiolect.objectives import plain
 from idiolect.problems.synthetic import quadratics
 from idiolect.problems.synthetic.quadratic_clients import curvatures_and_centres
 from idiolect.protocols.running_sums import running_sum
@@ -95,7 +94,10 @@ def test_the_augmented_graph_is_the_algorithm():
     tables = [in_order(graph, 50), draw_rounds(PAPER._replace(gamma_d=4, duplication=0.3), graph, 50, 12)]
     assert overtaking(tables[0]) == 0
     assert overtaking(tables[1]) > 10
-    algorithm = Algorithm("pars_push", plain(), running_sum(), 1, 0.5, 3, StepRule("decreasing", 5.0))
+    rule = StepRule("decreasing", 5.0)
+    algorithm = catalog.algorithm(
+        "pars_push", given, objective={"steps": 0}, step_size=0.5, batch_size=3, step_rule=rule
+    )
     found, theta = nodes_after(given, algorithm, tables, times), decreasing(0.5, 5.0, 50)
     matrices, centres = curvatures_and_centres(given.clients)
     where = Nodes(N, graph.links, theory.effective_delay(gamma_w=2, gamma_d=4))

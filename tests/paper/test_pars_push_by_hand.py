@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idiolect.contracts import Algorithm, Problem, StepRule
+from idiolect import catalog
+from idiolect.contracts import Problem, StepRule
 from idiolect.engines.serverless import Lane, PeerProgram, prepare_peers, simulate_peers
 from idiolect.engines.snapshot import Snapshot
 from idiolect.network.round_tables import Rounds, rounds
 from idiolect.network.topologies import topology
-from idiolect.objectives import plain
 from idiolect.problems import problem
 from idiolect.protocols.running_sums import running_sum
 from tests.paper.library_agents import ONE_WORKER
@@ -34,7 +34,8 @@ def two_points(start: float, centres: tuple[float, float]) -> Problem:
 @functools.cache
 def prepared() -> PeerProgram:
     with jax.enable_x64(True):
-        return prepare_peers(two_points(0.0, (0.0, 0.0)), Algorithm("pars_push", plain(), running_sum(), 1, 0.0, 1))
+        origin = two_points(0.0, (0.0, 0.0))
+        return prepare_peers(origin, catalog.algorithm("pars_push", origin, objective={"steps": 0}, batch_size=1))
 
 
 def five_rounds(given: Problem, table: Rounds, step_size: float, rule: StepRule) -> list[Snapshot]:

@@ -29,9 +29,7 @@ def squared_errors(agents: int, times: list[int]) -> np.ndarray:
         batch_size=1,
         step_rule=StepRule("decreasing", 40.0),
     )
-    cell = catalog.cell("pars_push")
-    options = catalog.objective_options(cell, PERSONAL)
-    optima = [problem.optimum(cell.objective, options, 1) for problem in problems]
+    optima = [problem.optimum(algorithm.objective, 1) for problem in problems]
     graph = exponential()(agents, np.random.default_rng(0))
     tables = [draw_rounds(Links(), graph, times[-1], seed) for seed in SEEDS]
     lanes = [Lane(p.clients, table, seed) for p, table, seed in zip(problems, tables, SEEDS, strict=True)]

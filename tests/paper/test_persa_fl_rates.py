@@ -8,7 +8,7 @@ import pytest
 
 from idiolect.errors import Interrupted
 from idiolect.papers import rate_exhibits
-from idiolect.papers.exhibit import Errand
+from idiolect.papers.exhibit import Request
 from idiolect.papers.exponents import powers
 from idiolect.papers.rate_pieces import LAMBDA, LOCAL_STEPS, SMOOTHNESS, Piece, cost_of, problem_of, run_piece
 
@@ -95,8 +95,8 @@ def folder(tmp_path_factory):
 
 def test_quick_runs_end_to_end_and_no_bound_is_violated(folder):
     told = []
-    errand = Errand("quick", SEEDS, folder, progress=lambda what, share: told.append((what, share)))
-    findings = rate_exhibits.TABLE_1.perform(errand)
+    request = Request("quick", SEEDS, folder, progress=lambda what, share: told.append((what, share)))
+    findings = rate_exhibits.TABLE_1.perform(request)
     bounds = [claim for claim in findings.claims if "stays below the bound" in claim.statement]
     assert [claim.verdict for claim in bounds] == ["holds"] * 3
     assert all(claim.seeds == SEEDS for claim in findings.claims)
@@ -110,20 +110,20 @@ def test_what_is_finished_is_not_run_again(folder, monkeypatch):
     """Needs the files of the test before."""
     kept = folder / "persa-fl-table-1-quick"
     assert {path.stem for path in kept.iterdir()} == {piece.name for piece in rate_exhibits.plan("quick")}
-    before = rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims
+    before = rate_exhibits.TABLE_1.perform(Request("quick", SEEDS, folder)).claims
     ran = []
     monkeypatch.setattr("idiolect.papers.rate_pieces.run_piece", lambda piece, *rest: ran.append(piece.name))
-    assert rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder)).claims == before
+    assert rate_exhibits.TABLE_1.perform(Request("quick", SEEDS, folder)).claims == before
     assert ran == []
     (kept / "rates-plain-b1-T400.json").write_text("{")
     with pytest.raises(AttributeError):  # the stand-in measures nothing
-        rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, folder))
+        rate_exhibits.TABLE_1.perform(Request("quick", SEEDS, folder))
     assert ran == ["rates-plain-b1-T400"]
 
 
 def test_a_wish_to_stop_is_heard_before_the_next_piece(tmp_path):
     with pytest.raises(Interrupted):
-        rate_exhibits.TABLE_1.perform(Errand("quick", SEEDS, tmp_path, stop=lambda: True))
+        rate_exhibits.TABLE_1.perform(Request("quick", SEEDS, tmp_path, stop=lambda: True))
     assert list((tmp_path / "persa-fl-table-1-quick").iterdir()) == []
 
 

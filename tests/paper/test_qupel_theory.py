@@ -9,8 +9,8 @@ from idiolect.contracts.constants import Constants
 from idiolect.errors import UserMistake
 from idiolect.objectives import quantized
 from idiolect.quantization.quantizers import soft
+from idiolect.testing.small_clients import exact
 from idiolect.theory import levels_step_size, shared_step_size, staircase, weights_step_size
-from tests.oracles import exact
 
 SHARPNESS, LEVELS, D = 2.0, np.array([-1.0, 0.2, 1.0], np.float32), 5
 
@@ -48,9 +48,9 @@ def test_the_objective_falls_with_the_steps_of_theorem_1(strength, chatter):
 
     @jax.jit
     def step(own, _):
-        moved = objective.gradient(oracle, own, params, key)[0]
+        moved = objective.gradient(oracle, own, params, params, key)[0]
         (levels,) = moved.levels.values()
-        return moved, (objective.value(oracle, own, params, key), levels)
+        return moved, (objective.value(oracle, own, params, params, key), levels)
 
     own, (values, levels) = jax.lax.scan(step, own, None, length=4000)
     levels = np.asarray(levels)

@@ -74,7 +74,7 @@ def test_the_mean_gradient_of_the_objective_vanishes_at_the_minimiser(batches, s
         for kind in ("shared", "independent")
     }
     keys = jax.random.split(jax.random.key(0), 40_000)
-    draw = jax.jit(lambda z: jax.vmap(lambda key: objective.gradient(oracle, z, z, key)[0])(keys))
+    draw = jax.jit(lambda z: jax.vmap(lambda key: objective.gradient(oracle, (), z, z, key)[1])(keys))
 
     def scores(z: np.ndarray) -> np.ndarray:
         """How many standard errors the mean gradient at z is from zero."""

@@ -12,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import idiolect
-from idiolect.catalog import SYNTHETIC
+from idiolect.catalog import PROBLEMS
 from idiolect.engines.learner import fine_tune
 from idiolect.errors import UserMistake
-from idiolect.experiments.schema import parse_recipe, write_recipe
+from idiolect.experiments.describing import write_experiment
+from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.options import make
 from idiolect.problems.ranking import ranking
 from idiolect.problems.ranking.forest import forest_scores
 from idiolect.problems.ranking.rank_metrics import METRICS, normalized_mrr, top1
 from idiolect.problems.ranking.search_ranking import LOSSES, MODELS, click_entropy, click_error
+from idiolect.registry import Choice
 
 PLACES = 5  # every list is padded to this length, so that each function is compiled once
 METRIC = {name: jax.jit(judge) for name, (_, judge) in METRICS.items()}
@@ -151,7 +153,7 @@ def test_an_mlp_sees_a_candidate_alone_and_a_convolution_sees_its_neighbours():
 
 def test_a_recipe_of_a_ranking_problem_is_written_and_read_again():
     recipe = parse_recipe({"problem": {"name": "ranking", "clients": 5}, "algorithms": [{"name": "local"}]})
-    assert parse_recipe(tomllib.loads(write_recipe(recipe))) == recipe
+    assert parse_recipe(tomllib.loads(write_experiment(recipe))) == recipe
 
 
 def small(**options):
@@ -227,13 +229,13 @@ def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tm
         for place in range(3)
     ]
     path.write_text("\n".join(["user,query,clicked,position,who", *lines]))
-    problem = make(SYNTHETIC, "problem", "ranking", {"table": str(path), "model": "mlp_cnn", "loss": "mse"})
+    problem = make(PROBLEMS, "problem", Choice("ranking", {"table": str(path), "model": "mlp_cnn", "loss": "mse"}))
     assert problem.clients.total == 2
     assert problem.clients.train.rows["features"].shape == (8, 3, 2)
     with pytest.raises(
         UserMistake, match=r"problem\.clients is 7, but problem\.table has users of its own; leave clients out"
     ):
-        make(SYNTHETIC, "problem", "ranking", {"table": str(path), "clients": 7})
+        make(PROBLEMS, "problem", Choice("ranking", {"table": str(path), "clients": 7}))
 
 
 @pytest.mark.parametrize(
@@ -254,4 +256,4 @@ def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tm
 )
 def test_bounds_of_the_options(option, value):
     with pytest.raises(UserMistake, match=rf"problem\.{option}"):
-        make(SYNTHETIC, "problem", "ranking", {option: value})
+        make(PROBLEMS, "problem", Choice("ranking", {option: value}))

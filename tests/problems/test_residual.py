@@ -20,6 +20,7 @@ from idiolect.problems.images import classification
 from idiolect.problems.models.networks import Model, linear
 from idiolect.problems.models.padded_convolution import convolve
 from idiolect.problems.models.residual import resnet
+from idiolect.registry import Choice
 
 KEY = jax.random.key(0)
 DIGITS, CIFAR = (8, 8, 1), (32, 32, 3)
@@ -240,4 +241,4 @@ def test_a_depth_that_is_no_residual_network_is_refused(depth, advice):
 @pytest.mark.parametrize("options", [{"depth": 0}, {"width": 0}])
 def test_options_below_one_are_refused_by_name(options):
     with pytest.raises(UserMistake, match=rf"model\.{next(iter(options))} is 0"):
-        make(MODELS, "model", "resnet", options, CIFAR, 10)
+        make(MODELS, "model", Choice("resnet", options), CIFAR, 10)

@@ -49,9 +49,10 @@ def test_bad_options_get_one_sentence(options, message):
         catalog.algorithm("qupel", problem, objective={"keep": [], **options})
 
 
-def test_no_levels_without_a_server():
-    with pytest.raises(UserMistake, match="needs a protocol with a server"):
-        catalog.algorithm("quantized+running_sum", quadratics(clients=4), objective={"keep": []})
+def test_levels_for_so_many_clients_are_counted_without_a_server_as_well():
+    catalog.algorithm("quantized+running_sum", quadratics(clients=4), objective={"keep": []})
+    with pytest.raises(UserMistake, match="is for 3 clients, but the problem has 4"):
+        catalog.algorithm("quantized+running_sum", quadratics(clients=4), objective={"keep": [], "bits": [1, 1, 1]})
 
 
 def test_quantiles_share_the_weights_out_and_kmeans_finds_the_clusters():

@@ -11,7 +11,7 @@ from idiolect.network import Network, draw_timeline
 from idiolect.objectives import binary_relax, post_training, quantized
 from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.personal import Own
-from tests.oracles import CLIENTS
+from idiolect.testing.small_clients import CLIENTS
 
 N, D = 4, 6
 KEY = jax.random.key(0)
@@ -80,16 +80,16 @@ def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kin
     own = objective.begin(params, 0)
     shared = jax.tree.map(lambda leaf: leaf + 0.3, params)
     leaves, levels = jax.tree.leaves(params), list(own.levels.values())
-    rounded = objective.compressed(own)
+    rounded = objective.adapt(oracle, own, shared, KEY)
     apart = sum(
         np.abs(np.asarray(a) - np.asarray(b)).sum()
         for a, b in zip(leaves, jax.tree.leaves(rounded.params), strict=True)
     )
     soft = oracle.value(params, KEY) if not levels else _soft_value(oracle, params, own)
     by_hand = oracle.value(params, KEY) + soft + 0.7 * 0.5 * apart + 0.5 * 0.4 * 0.09 * sum(a.size for a in leaves)
-    assert float(objective.value(oracle, own, shared, KEY)) == pytest.approx(float(by_hand), rel=1e-5)
-    moved, slope, _ = objective.gradient(oracle, own, shared, KEY)
-    derivative = jax.grad(lambda w: objective.value(oracle, moved, w, KEY))(shared)
+    assert float(objective.value(oracle, own, shared, shared, KEY)) == pytest.approx(float(by_hand), rel=1e-5)
+    moved, slope, _ = objective.gradient(oracle, own, shared, shared, KEY)
+    derivative = jax.grad(lambda w: objective.value(oracle, moved, w, shared, KEY))(shared)
     same(slope, derivative, rtol=1e-4, atol=1e-6)
 
 
@@ -114,13 +114,15 @@ def test_binary_relax_against_a_loop():
     objective = binary_relax(keep=[], lambda_=1.5, step_size=0.1, fine_tune_after=12)
     own, y = objective.begin(start, 0), np.asarray(start, np.float64)
     for t in range(20):
-        own, slope, _ = objective.gradient(oracle, own, start, KEY)
+        own, slope, _ = objective.gradient(oracle, own, start, start, KEY)
         projected = np.abs(y).mean() * np.sign(y)  # the best s {-1, 1}: Yin et al., Sec. 2
         x = (1.5 * projected + y) / 2.5 if t < 12 else projected
         y = y - 0.1 * np.asarray(oracle.gradient(jnp.asarray(x, jnp.float32), KEY)[1], np.float64)
         assert float(jnp.abs(slope).max()) == 0.0
     np.testing.assert_allclose(own.weights, y, rtol=1e-4)
-    np.testing.assert_allclose(objective.compressed(own).params, np.abs(y).mean() * np.sign(y), rtol=1e-4)
+    np.testing.assert_allclose(
+        objective.adapt(oracle, own, start, KEY).params, np.abs(y).mean() * np.sign(y), rtol=1e-4
+    )
 
 
 def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
@@ -128,9 +130,12 @@ def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
     rounding, plain = post_training(bits=1, keep=["vectors"], step_size=0.1), quantized(bits=32, step_size=0.1)
     own, free = rounding.begin(start, 0), plain.begin(start, 0)
     for _ in range(3):
-        own, free = rounding.gradient(oracle, own, start, KEY)[0], plain.gradient(oracle, free, start, KEY)[0]
+        own, free = (
+            rounding.gradient(oracle, own, start, start, KEY)[0],
+            plain.gradient(oracle, free, start, start, KEY)[0],
+        )
     same(own.weights, free.weights)
-    model = rounding.compressed(own)
+    model = rounding.adapt(oracle, own, start, KEY)
     assert [len(np.unique(leaf)) for leaf in jax.tree.leaves(model.params) if leaf.ndim > 1] == [2, 2]
     same(model.params[0][1], free.weights[0][1])  # biases stay
     for name, levels in model.levels.items():
@@ -152,8 +157,9 @@ def test_momentum_and_adam_reach_lower_losses_than_they_started_from(optimizer):
         lambda_=1e-3,
     )
     own = objective.begin(start, 0)
-    step = jax.jit(lambda own: objective.gradient(oracle, own, start, KEY)[0])
+    step = jax.jit(lambda own: objective.gradient(oracle, own, start, start, KEY)[0])
     for _ in range(60):
         own = step(own)
-    before, after = (oracle.value(objective.compressed(o).params, KEY) for o in (objective.begin(start, 0), own))
+    models = [objective.adapt(oracle, o, start, KEY).params for o in (objective.begin(start, 0), own)]
+    before, after = (oracle.value(model, KEY) for model in models)
     assert after < before - 0.1

@@ -16,7 +16,7 @@ from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.interface import learn
 from idiolect.network import Network, draw_timeline
 from idiolect.protocols.attacks import Attack, attackers
-from tests.laws.quadratic_peers import noisy_quadratics
+from idiolect.testing.small_clients import noisy_quadratics
 
 PROBLEM, HORIZON, LIAR = noisy_quadratics(noise=0.5, kind=np.float32), 60.0, 2
 CELLS = ["plain+synchronous", "plain+scaffold", "plain+asynchronous", "plain+buffered"]
@@ -125,7 +125,7 @@ def test_the_python_interface_screens_and_attacks():
     attack, screening = Attack([LIAR], "nan"), Screening("clip")
     result = learn(PROBLEM, "fedasync", horizon=20.0, points=1, step_size=0.02, attack=attack, screening=screening)
     came = int(((result.table.client == LIAR) & result.table.delivered).sum())
-    assert result.refusals == {LIAR: {"not finite": came}}
+    assert result.record.refusals == {LIAR: {"not finite": came}}
 
 
 def test_policy_stop_names_the_client_the_turn_and_the_time(workers):

@@ -16,13 +16,13 @@ from idiolect.engines.screening import (
     WRONG_SHAPE,
     begin,
     judged,
-    length,
     misfit,
     screen,
     shapes_of,
     tally,
     typical,
 )
+from idiolect.trees import norm
 
 MODEL = {"w": jnp.array([3.0, 4.0]), "b": jnp.array([0.0])}
 REJECT = Screening(too_large=1e4)
@@ -30,7 +30,7 @@ REJECT = Screening(too_large=1e4)
 
 @functools.partial(jax.jit, static_argnames="rule")
 def looked_at(watch, upload, client, model, rule):
-    return screen(watch, upload, length(upload.delta), client, model, rule)
+    return screen(watch, upload, norm(upload.delta), client, model, rule)
 
 
 def an_update(*w, b=0.0, weight=1.0):
@@ -128,7 +128,7 @@ def test_clipping_keeps_the_direction_and_gives_the_typical_length():
 @pytest.mark.parametrize("size", [0.0, 1e-15, 1.0, 1e30])
 def test_lengths_do_not_overflow(size):
     tree = {"a": jnp.full((2, 3), size), "b": jnp.array([-2 * size])}
-    np.testing.assert_allclose(length(tree), np.sqrt(10) * size, rtol=1e-6)
+    np.testing.assert_allclose(norm(tree), np.sqrt(10) * size, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
