@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from idiolect import __version__
 from idiolect.commands import (
     advise_command,
     compare_command,
@@ -14,6 +15,7 @@ from idiolect.commands import (
     report_command,
     reproduce_command,
     run_command,
+    tune_command,
 )
 from idiolect.errors import Diverged, Refused, UserMistake
 
@@ -26,6 +28,7 @@ _COMMANDS = (
     reproduce_command,
     export_command,
     advise_command,
+    tune_command,
 )
 
 
@@ -47,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="idiolect", description="Personalized learning across devices.")
+    parser.add_argument("--version", action="version", version=f"idiolect {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in _COMMANDS:
         module.add(commands)

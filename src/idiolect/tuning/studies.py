@@ -1,0 +1,214 @@
+"""Trials of an experiment's algorithms on validation parts: the same number for each, kept in a journal, resumable.
+
+Every algorithm has a study of its own (Optuna's tree-structured Parzen estimator, seeded). A trial runs the algorithm
+with the suggested settings on the tuning seeds and is scored as the experiment's headline is: on validation parts,
+never on test parts. The journal holds every finished trial, so that a study that was interrupted goes on.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from idiolect.engines import Workers
+from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
+from idiolect.experiments.evaluation_plan import headline_column, plan_evaluation
+from idiolect.experiments.recipe_files import completed
+from idiolect.experiments.recipe_tables import Chosen, NamedAlgorithm
+from idiolect.experiments.records import CellRecord
+from idiolect.experiments.running import Services, run_cells
+from idiolect.experiments.value import Experiment
+from idiolect.tuning.search_space import Search, searches_of, with_settings
+
+JOURNAL = "journal.log"
+
+
+class Trial(NamedTuple):
+    """Settings that were tried, and their score; None where the run diverged or was refused."""
+
+    settings: dict[str, Any]
+    score: float | None
+
+
+class Study(NamedTuple):
+    """All trials of one algorithm."""
+
+    label: str
+    trials: list[Trial]
+    higher_is_better: bool
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the best score; the first of equals."""
+        sign = 1 if self.higher_is_better else -1
+        scored = [trial for trial in self.trials if trial.score is not None]
+        if not scored:
+            raise UserMistake(
+                f"none of the {len(self.trials)} trials of {self.label} came to its end; search elsewhere"
+            )
+        return max(scored, key=lambda trial: sign * (trial.score or 0.0))
+
+
+def tune(
+    experiment: Experiment,
+    searches: Sequence[Search],
+    *,
+    trials: int,
+    seeds: Sequence[int],
+    out: str | Path,
+    data_dir: Path | None = None,
+    progress: Callable[[str, int, float | None], None] = lambda label, trial, best: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[Experiment, list[Study]]:
+    """Choose settings for every algorithm of an experiment, on validation parts of seeds that are not scored later.
+
+    Args:
+        experiment: With named algorithms; its own seeds must not be among the tuning seeds.
+        searches: What is searched. An algorithm that no search fits is run as it is, and has one trial.
+        trials: For every algorithm alike.
+        seeds: On which trials run; a score is the mean over them.
+        out: A folder for the journal; trials that are in it are not run again.
+        data_dir: Where data sets lie.
+        progress: Hears of every trial: the algorithm, how many are done, and the best score so far.
+        stop: If it says so, no further trial is begun and `Interrupted` is raised.
+
+    Returns:
+        The experiment with the best settings of each algorithm and how they were chosen, and all trials.
+
+    Example:
+        >>> import idiolect
+        >>> from idiolect.tuning import read_search, tune
+        >>> mine = idiolect.Experiment(idiolect.Choice("quadratics", {"clients": 4}), ["fedavg"], horizon=40.0)
+        >>> tuned, studies = tune(
+        ...     mine, [read_search("training.step_size=0.01|0.1")], trials=2, seeds=[5], out=tmp / "tuning"
+        ... )
+        >>> tuned.chosen.trials, len(studies[0].trials)
+        (2, 2)
+    """
+    common = sorted(set(seeds) & set(experiment.seeds))
+    if common:
+        raise UserMistake(f"seed {common[0]} is both to choose settings and to be scored; tune on other seeds")
+    experiment, folder = completed(experiment), Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    studies, lines = [], []
+    for line in experiment.lines:
+        if not isinstance(line, NamedAlgorithm):
+            raise UserMistake(f"{line.name} is a record of one's own, which has no options to search; name it")
+        mine = searches_of(experiment, line, list(searches))
+        judge = _Judge(experiment, line, tuple(seeds), data_dir)
+        study = _study(folder, judge, mine, trials if mine else 1, progress, stop)
+        studies.append(study)
+        lines.append(with_settings(line, study.best.settings))
+    chosen = Chosen(
+        split="validation",
+        seeds=list(seeds),
+        trials=trials,
+        search=_told(experiment, searches),
+        scores=_scores(studies),
+    )
+    return completed(experiment.replace(algorithms=lines, chosen=chosen)), studies
+
+
+class _Judge(NamedTuple):
+    """Runs an algorithm with some settings, and scores it."""
+
+    experiment: Experiment
+    line: NamedAlgorithm
+    seeds: tuple[int, ...]
+    data_dir: Path | None
+
+    @property
+    def label(self) -> str:
+        return self.line.label or self.line.name
+
+    def run(self, settings: dict[str, Any]) -> tuple[float, bool] | None:
+        """The mean score over seeds, and whether more is better; None if the run came to nothing."""
+        times = plan_evaluation(self.experiment).times[-self.experiment.evaluation.last :]  # only those that count
+        changes = {"split": "validation", "references": [], "times": times}
+        evaluation = self.experiment.evaluation.model_copy(update=changes)
+        trial = self.experiment.replace(
+            algorithms=[with_settings(self.line, settings)], seeds=list(self.seeds), evaluation=evaluation, factory=None
+        )
+        try:
+            with Workers() as workers:
+                found = [
+                    result.record for result in run_cells(completed(trial), Services(workers), data_dir=self.data_dir)
+                ]
+        except (Diverged, Refused):
+            return None
+        if any(cell.ended for cell in found):
+            return None
+        return float(np.mean([_score(trial, cell) for cell in found])), found[0].higher_is_better
+
+
+def _score(experiment: Experiment, cell: CellRecord) -> float:
+    """The headline score over the last evaluations that count."""
+    column, last = headline_column(experiment), cell.points[-experiment.evaluation.last :]
+    return float(np.mean([point.scores["participating"][column].mean for point in last]))
+
+
+def _study(
+    folder: Path,
+    judge: _Judge,
+    searches: list[Search],
+    trials: int,
+    progress: Callable[[str, int, float | None], None],
+    stop: Callable[[], bool],
+) -> Study:
+    optuna = _optuna()
+    backend = optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=max(2, trials // 2), multivariate=True)
+    study = optuna.create_study(
+        storage=optuna.storages.JournalStorage(backend), study_name=judge.label, sampler=sampler, load_if_exists=True
+    )
+    done = [trial for trial in study.trials if trial.state.is_finished()]
+    while len(done) < trials:
+        if stop():
+            raise Interrupted
+        asked = study.ask()
+        settings = {search.name: _suggested(asked, search) for search in searches}
+        found = judge.run(settings)
+        asked.set_user_attr("settings", settings)
+        if found is None:
+            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+        else:
+            score, higher = found
+            asked.set_user_attr("higher_is_better", higher)
+            study.tell(asked, -score if higher else score)
+        done = [trial for trial in study.trials if trial.state.is_finished()]
+        progress(judge.label, len(done), None if found is None else found[0])
+    return _read(judge.label, done[:trials])
+
+
+def _read(label: str, done: list[Any]) -> Study:
+    higher = next((t.user_attrs["higher_is_better"] for t in done if "higher_is_better" in t.user_attrs), True)
+    values = [None if trial.value is None else (-trial.value if higher else trial.value) for trial in done]
+    pairs = zip(done, values, strict=True)
+    return Study(label, [Trial(trial.user_attrs.get("settings", {}), value) for trial, value in pairs], higher)
+
+
+def _suggested(trial: Any, search: Search) -> Any:
+    if search.scale == "choice":
+        return trial.suggest_categorical(search.name, list(search.choices))
+    if search.scale == "whole":
+        return trial.suggest_int(search.name, int(search.low), int(search.high))
+    # Three digits are all that a search like this can tell apart, and all that a recipe should say.
+    return float(f"{trial.suggest_float(search.name, search.low, search.high, log=search.scale == 'log'):.3g}")
+
+
+def _told(experiment: Experiment, searches: Sequence[Search]) -> dict[str, str]:
+    return {f"{search.label}.{search.name}": str(search) for search in searches}
+
+
+def _scores(studies: Sequence[Study]) -> dict[str, float]:
+    return {study.label: round(study.best.score or 0.0, 4) for study in studies}
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise UserMistake("tuning needs Optuna; pip install 'idiolect[tune]'") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

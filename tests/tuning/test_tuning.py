@@ -1,0 +1,144 @@
+"""Settings are chosen on validation parts, by as many trials for each algorithm, on seeds that are not scored."""
+
+import csv
+
+import pytest
+
+from idiolect import Choice, Experiment, NamedAlgorithm, UserMistake, load_recipe
+from idiolect.cli import main
+from idiolect.experiments.recipe_tables import OwnTraining
+from idiolect.tuning import Search, Study, Trial, read_search, studies, tune
+from idiolect.tuning.search_space import searches_of, with_settings
+
+PROBLEM = Choice("quadratics", {"clients": 4, "dimension": 2, "samples": 30})
+
+
+def experiment(*lines: str | NamedAlgorithm, **changes) -> Experiment:
+    return Experiment(PROBLEM, lines or ("fedavg", "fedasync"), horizon=40.0, **changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("training.step_size=log:0.01:1", Search("*", "training", "step_size", "log", 0.01, 1.0)),
+        ("algorithms.a.objective.steps=whole:1:5", Search("a", "objective", "steps", "whole", 1, 5)),
+        ("algorithms.a*.protocol.beta=linear:0:2", Search("a*", "protocol", "beta", "linear", 0, 2)),
+        ("algorithms.a.protocol.size=3|10", Search("a", "protocol", "size", "choice", choices=(3, 10))),
+        ("algorithms.a.protocol.option=I|II", Search("a", "protocol", "option", "choice", choices=("I", "II"))),
+    ],
+)
+def test_a_search_is_read(text, expected):
+    assert read_search(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step_size=log:0.1:1",
+        "training.step_size",
+        "algorithms.a.beta=log:0.1:1",
+        "algorithms.a.problem.clients=1|2",
+        "training.step_size=log:0:1",
+        "training.step_size=log:1:0.1",
+        "training.step_size=power:1:2",
+        "training.step_size=log:a:b",
+    ],
+)
+def test_what_is_no_search_is_refused_in_a_sentence(text):
+    with pytest.raises(UserMistake, match=r"--search is '"):
+        read_search(text)
+
+
+def test_a_pattern_fits_those_that_have_the_option_and_a_name_must():
+    made = experiment("fedavg", "fedasync")
+    fedavg, fedasync = made.lines
+    shared = [read_search("algorithms.fed*.protocol.participation=0.5|1.0")]
+    assert searches_of(made, fedavg, shared) == shared
+    assert searches_of(made, fedasync, shared) == []
+    with pytest.raises(UserMistake, match=r"protocol.participation of fedasync, which has the options .*beta"):
+        searches_of(made, fedasync, [read_search("algorithms.fedasync.protocol.participation=0.5|1.0")])
+
+
+def test_settings_go_where_they_belong():
+    line = NamedAlgorithm(name="persa_fl_me", objective={"iterations": 3})
+    changed = with_settings(line, {"objective.lambda": 5.0, "protocol.beta": 0.5, "training.step_size": 0.2})
+    assert changed.objective == {"iterations": 3, "lambda": 5.0}
+    assert changed.protocol == {"beta": 0.5}
+    assert changed.training == OwnTraining(step_size=0.2)
+
+
+def test_every_algorithm_has_as_many_trials_and_the_best_becomes_the_recipe(tmp_path):
+    searches = [read_search("training.step_size=0.001|0.1"), read_search("algorithms.fedasync.protocol.beta=log:0.5:1")]
+    tuned, found = tune(experiment(), searches, trials=3, seeds=[5, 6], out=tmp_path)
+    assert [len(study.trials) for study in found] == [3, 3]
+    assert [study.label for study in found] == ["fedavg", "fedasync"]
+    for line, study in zip(tuned.lines, found, strict=True):
+        assert line.training.step_size == study.best.settings["training.step_size"]
+        assert study.best.score == min(trial.score for trial in study.trials), "a loss is better lower"
+    assert tuned.chosen.trials == 3
+    assert tuned.chosen.seeds == [5, 6]
+    assert tuned.chosen.search == {
+        "*.training.step_size": "0.001|0.1",
+        "fedasync.protocol.beta": "log:0.5:1",
+    }
+
+
+def test_trials_see_validation_parts_of_the_tuning_seeds_and_nothing_else(tmp_path, monkeypatch):
+    seen = []
+
+    def run_cells(trial, services, **rest):
+        seen.append((trial.evaluation.split, tuple(trial.seeds), trial.evaluation.times))
+        return original(trial, services, **rest)
+
+    original = studies.run_cells
+    monkeypatch.setattr(studies, "run_cells", run_cells)
+    evaluation = experiment().evaluation.model_copy(update={"points": 4, "last": 2})
+    tune(
+        experiment("fedavg", evaluation=evaluation),
+        [read_search("training.step_size=0.1|0.2")],
+        trials=2,
+        seeds=[7],
+        out=tmp_path,
+    )
+    assert seen == [("validation", (7,), [30.0, 40.0])] * 2
+    with pytest.raises(UserMistake, match="seed 0 is both to choose settings and to be scored"):
+        tune(experiment(), [], trials=1, seeds=[0, 7], out=tmp_path)
+
+
+def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
+    searches = [read_search("training.step_size=log:0.01:0.1")]
+    first = tune(experiment("fedavg"), searches, trials=2, seeds=[5], out=tmp_path)[1]
+    runs = []
+    original = studies.run_cells
+    monkeypatch.setattr(studies, "run_cells", lambda *given, **rest: runs.append(1) or original(*given, **rest))
+    again = tune(experiment("fedavg"), searches, trials=3, seeds=[5], out=tmp_path)[1]
+    assert len(runs) == 1
+    assert again[0].trials[:2] == first[0].trials
+
+
+def test_a_trial_that_diverges_is_noted_and_never_chosen(tmp_path):
+    searches = [read_search("training.step_size=0.1|1e30")]
+    (study,) = tune(experiment("fedavg"), searches, trials=4, seeds=[5], out=tmp_path)[1]
+    failed = [trial for trial in study.trials if trial.score is None]
+    assert {trial.settings["training.step_size"] for trial in failed} <= {1e30}
+    assert study.best.settings["training.step_size"] == 0.1
+    with pytest.raises(UserMistake, match="none of the 1 trials of x came to its end"):
+        _ = Study("x", [Trial({}, None)], True).best
+
+
+def test_the_command_writes_a_recipe_that_says_how_it_was_chosen(tmp_path, capsys):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(
+        'horizon = 40.0\n[problem]\nname = "quadratics"\nclients = 4\n'
+        '[[algorithms]]\nname = "fedavg"\n[[algorithms]]\nname = "local"\n'
+    )
+    out = tmp_path / "tuned"
+    command = ["tune", str(recipe), "--search", "training.step_size=0.01|0.1", "--trials", "2", "--seeds", "8"]
+    assert main([*command, "--out", str(out)]) == 0
+    tuned = load_recipe(str(out / "recipe.toml"))
+    assert tuned.chosen.seeds == [8]
+    assert len(list(csv.DictReader((out / "trials.csv").open()))) == 4
+    assert main(["run", str(out / "recipe.toml"), "--out", str(tmp_path / "run")]) == 0
+    said = "chosen by 2 trials each on validation parts of seeds 8, which are not scored here"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert said in (tmp_path / "run" / "report.html").read_text()
