@@ -7,35 +7,41 @@ import numpy as np
 
 from idiolect.catalog import cell
 from idiolect.engines import Workers
-from idiolect.experiments.building import build_algorithm, build_problem, build_timeline, watch
+from idiolect.experiments.building import build_seed
+from idiolect.experiments.evaluation_plan import plan_evaluation
 from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.recipe_tables import NamedAlgorithm
 from idiolect.experiments.recording import Cell, prepare_cell
-from idiolect.experiments.running import run_cell
-from idiolect.experiments.schema import AlgorithmTable, Recipe
+from idiolect.experiments.running import CellRun, Services, run_together
+from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline
+from idiolect.registry import Choice
 from policy_case import Case
 
 RECIPE = "memrl-navigation"
 
 
-def load() -> tuple[Recipe, AlgorithmTable]:
-    """The recipe, and its first algorithm with a Moreau envelope, told to take all inner steps."""
+def load() -> tuple[Experiment, NamedAlgorithm]:
+    """The recipe with nothing but its first algorithm with a Moreau envelope, told to take all inner steps."""
     recipe = load_recipe(RECIPE)
-    table = next(table for table in recipe.algorithms if cell(table.name).objective == "moreau")
-    return recipe, table.model_copy(update={"objective": {**table.objective, "accuracy": 0.0}})
+    named = [line for line in recipe.lines if isinstance(line, NamedAlgorithm)]
+    chosen = next(line for line in named if cell(line.name).objective == "moreau")
+    whole = chosen.model_copy(update={"objective": {**chosen.objective, "accuracy": 0.0}})
+    return recipe.replace(algorithms=[whole]), whole
 
 
 def describe() -> Case:
     """The recipe's first seed, as numbers. What the loops in PyTorch do not know of is refused."""
-    recipe, table = load()
-    options, objective, seed = recipe.problem.model_extra or {}, table.objective, recipe.seeds[0]
-    problem = build_problem(recipe, seed)
-    algorithm = build_algorithm(recipe, table, problem)
+    experiment, line = load()
+    assert isinstance(experiment.problem, Choice)
+    options, objective = experiment.problem.options, line.objective
+    _, problem, cells, _ = build_seed(experiment, experiment.seeds[0])
+    ((algorithm, timeline, _, _),) = cells.values()
     known = {"name": "navigation", "baseline": "others", "policy": "table", "beta": 1.0, "weighting": "uniform"}
-    told = {"name": recipe.problem.name, **options, **table.protocol}
+    told = {"name": experiment.problem.name, **options, **line.protocol}
     assert known.items() <= told.items(), f"not the loop that is measured: {told}"
     assert algorithm.local_steps == 1, f"Algorithm 1 has one step a round, not {algorithm.local_steps}"
-    timeline, train = build_timeline(recipe, algorithm, problem, seed), problem.clients.train
+    train = problem.clients.train
     assert isinstance(timeline, Timeline)
     assert timeline.delivered.all(), "in Algorithm 1 nobody drops out"
     return Case(
@@ -55,13 +61,13 @@ def describe() -> Case:
 
 def measure(case: Case, repeats: int) -> dict[str, Any]:
     """Seconds per iteration of whole runs of the recipe, scored at their end only, and seconds to compile."""
-    recipe, table = load()
-    seed = recipe.seeds[0]
-    problem, setting = build_problem(recipe, seed), watch(recipe)._replace(times=[recipe.horizon])
-    algorithm = build_algorithm(recipe, table, problem)
-    run = Cell(problem.clients, build_timeline(recipe, algorithm, problem, seed), seed)
-    prepared = prepare_cell(problem, algorithm, setting.budget)
+    experiment, _ = load()
+    seed, problem, cells, _ = build_seed(experiment, experiment.seeds[0])
+    ((algorithm, timeline, _, _),) = cells.values()
+    plan = plan_evaluation(experiment)._replace(times=[experiment.horizon])
+    run = CellRun(prepare_cell(problem, algorithm, plan.budget), Cell(problem.clients, timeline, seed))
     with Workers() as workers:
-        first, *others = (run_cell(prepared, run, setting, workers).seconds for _ in range(1 + repeats))
+        results = [run_together([run], plan, Services(workers))[0] for _ in range(1 + repeats)]
+    first, *others = (result.record.seconds for result in results)
     times = [seconds / len(case.rounds) for seconds in others]
     return {"times": times, "compiling": first - statistics.median(others)}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,8 +21,10 @@ import numpy as np
 from idiolect.contracts import Clients
 from idiolect.engines import Backend, Program, ThreadBackend, Workers, prepare, simulate
 from idiolect.engines.ray import ActorPool, RayBackend, connected
-from idiolect.experiments.building import build_algorithm, build_problem, build_timeline
-from idiolect.experiments.schema import Recipe, parse_recipe, write_recipe
+from idiolect.experiments.building import build_seed
+from idiolect.experiments.recipe_files import parse_recipe
+from idiolect.experiments.sources import cell_maker, source_of
+from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import Timeline
 from tasks import wait_for
 
@@ -29,7 +32,7 @@ HIDDEN = {(16,): 400, (80, 60): 400, (512, 512): 100, (1024, 1024): 40, (2048, 2
 REPEATS, APART = 3, "IDIOLECT_RAY_APART"
 
 
-def recipe(hidden: tuple[int, ...]) -> Recipe:
+def experiment(hidden: tuple[int, ...]) -> Experiment:
     """The asynchronous server and plain clients, on digits."""
     model = {"name": "mlp", "hidden": list(hidden)}
     return parse_recipe(
@@ -62,14 +65,14 @@ def timed(program: Program, clients: Clients, table: Timeline, backend: Backend)
 
 def compare(ray: Any, hidden: tuple[int, ...], updates: int) -> str:
     """A row of the table."""
-    chosen = recipe(hidden)
-    problem = build_problem(chosen, 0)
-    algorithm = build_algorithm(chosen, chosen.algorithms[0], problem)
-    drawn = build_timeline(chosen, algorithm, problem, 0)
+    chosen = experiment(hidden)
+    _, problem, cells, _ = build_seed(chosen, 0)
+    algorithm, drawn, _, _ = cells["fedasync"]
     assert isinstance(drawn, Timeline)
     table, program = begin_of(drawn, updates), prepare(problem, algorithm)
     size = sum(leaf.size for leaf in jax.tree.leaves(program.init(jax.random.key(0))))
-    with Workers() as workers, ActorPool(ray, write_recipe(chosen), count=workers.count) as pool:
+    make = partial(cell_maker, source_of(chosen))
+    with Workers() as workers, ActorPool(ray, make, count=workers.count) as pool:
         crews = (ThreadBackend(program, problem.clients, workers, 0), RayBackend(pool, program, problem.clients, 0))
         runs = [timed(program, problem.clients, table, backend) for backend in crews]
         for run in runs:

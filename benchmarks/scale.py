@@ -22,10 +22,10 @@ from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Pro
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS
 from idiolect.engines.tree_store import MemoryBudget
-from idiolect.evaluation.scoring import OWN, Budget
-from idiolect.experiments.building import Setting
+from idiolect.evaluation.scores import OWN, Budget
+from idiolect.experiments.evaluation_plan import EvaluationPlan
 from idiolect.experiments.recording import Cell, prepare_cell
-from idiolect.experiments.running import run_cell
+from idiolect.experiments.running import CellRun, Services, run_together
 from idiolect.network import Network, Timeline, draw_timeline
 from idiolect.problems.models.networks import mlp
 from idiolect.problems.supervised import supervised_problem
@@ -61,18 +61,19 @@ def measure(clients: int, name: str) -> dict[str, float]:
     """One run of so many clients: milliseconds per update, and the most memory that was held while it ran."""
     task = problem(clients)
     chosen = catalog.algorithm(name, task, objective=ALGORITHMS[name], local_steps=10, batch_size=10)
-    setting = Setting([HORIZON], Budget(steps=(0,), batch_size=4, at_most=20), OWN)
-    prepared, checkpointer = prepare_cell(task, chosen, setting.budget), NO_CHECKPOINTS._replace(memory=ROOM)
+    plan = EvaluationPlan([HORIZON], Budget(steps=(0,), batch_size=4, at_most=20), OWN)
+    prepared, checkpointer = prepare_cell(task, chosen, plan.budget), NO_CHECKPOINTS._replace(memory=ROOM)
     cell = _cell(task, chosen.protocol)
     assert isinstance(cell.table, Timeline)
     few = Timeline(*(column[:50] for column in cell.table))
     data = sum(leaf.nbytes for leaf in task.clients.train.rows.values())
     with Workers() as workers:
-        run_cell(prepared, cell._replace(table=few), setting, workers, checkpointer=checkpointer)  # compiles
+        services = Services(workers)
+        run_together([CellRun(prepared, cell._replace(table=few))], plan, services, checkpointer)  # compiles
         before = _held() - data
         with _Watcher() as watcher:
             began = time.perf_counter()
-            outcome = run_cell(prepared, cell, setting, workers, checkpointer=checkpointer)
+            (outcome,) = run_together([CellRun(prepared, cell)], plan, services, checkpointer)
             seconds = time.perf_counter() - began
     updates = outcome.points[-1].updates
     return {"updates": updates, "ms": 1000 * seconds / updates, "bytes": watcher.most - before}

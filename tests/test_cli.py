@@ -11,6 +11,7 @@ from idiolect.cli import main
 from idiolect.commands.arguments import numbers
 from idiolect.experiments.recipe_files import builtin_recipes
 from idiolect.network import read_timeline
+from idiolect.registry import REGISTRIES
 from tests.tiny_run import SETUP
 
 ONE = """
@@ -60,8 +61,7 @@ def assert_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], *ne
 def test_list_names_everything_there_is(capsys):
     assert main(["list"]) == 0
     words = capsys.readouterr().out.split()
-    registries = (catalog.OBJECTIVES, catalog.PROTOCOLS, catalog.MODELS, catalog.PARTITIONS, catalog.SYNTHETIC)
-    for registry in (catalog.ALGORITHMS, catalog.IMAGES, builtin_recipes(), *registries):
+    for registry in (catalog.ALGORITHMS, builtin_recipes(), *REGISTRIES.values()):
         for name in registry:
             assert name in words
 

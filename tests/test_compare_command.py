@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from idiolect.cli import main
-from idiolect.experiments.schema import parse_recipe
-from idiolect.results.folder import RunFolder
-from idiolect.results.serialization import FORMAT
+from idiolect.experiments.describing import OWN
+from idiolect.experiments.recipe_files import parse_recipe
+from idiolect.experiments.records import CellRecord, ClientRecord
+from idiolect.experiments.serialization import write_cell
+from idiolect.results.folder import RECIPE, begin_folder, saved_tables
 
 BASE = {"local": 0.5, "fedavg": 0.6}
 SEEDS = [0, 1, 2]
@@ -31,29 +34,24 @@ def make_run(
     Personalized by 0.1 more than as received, and their own adaptation by 0.2.
     """
     algorithms = [{"name": "fedavg", "label": label} for label in means]
-    recipe = parse_recipe({"name": path.name, "seeds": seeds, "algorithms": algorithms, **tables})
-    folder = RunFolder(path, recipe)
+    folder = begin_folder(path, parse_recipe({"name": path.name, "seeds": seeds, "algorithms": algorithms, **tables}))
     for label, mean in means.items():
         for seed in seeds:
             if (label, seed) not in without:
                 cell = _cell(label, seed, mean, metric, "diverged" if (label, seed) in ended else "", samples)
-                (folder.path / "cells" / f"{label}-seed{seed}.json").write_text(json.dumps(cell))
+                (folder.path / "cells" / f"{label}-seed{seed}.json").write_text(json.dumps(write_cell(cell)))
     return str(path)
 
 
-def _cell(label: str, seed: int, mean: float, metric: str, ended: str, samples: int) -> dict[str, Any]:
+def _cell(label: str, seed: int, mean: float, metric: str, ended: str, samples: int) -> CellRecord:
     def scores(client: int) -> dict[str, float]:
         # how much a label is worth differs a little between seeds, so that there is something to test
         received = mean * (1 + 0.1 * seed) + 0.05 * client
         return {"0": received, "1": received + 0.1, "5": received + 0.15, "own": 2 * received}
 
-    clients = [
-        {"client": client, "group": "participating", "samples": samples, "scores": scores(client)}
-        for client in range(4)
-    ]
-    stranger = {"client": 9, "group": "unseen", "samples": 10, "scores": {"0": 77.0, "1": 77.0, "own": 77.0}}
-    head = {"format": FORMAT, "label": label, "seed": seed, "metric": metric, "higher_is_better": True, "ended": ended}
-    return {**head, "clients": [*clients, stranger]}
+    clients = [ClientRecord(k, "participating", samples, scores(k), {}, 32.0, 4) for k in range(4)]
+    stranger = ClientRecord(9, "unseen", 10, {"0": 77.0, "1": 77.0, "own": 77.0}, {}, 32.0, 4)
+    return CellRecord(label, seed, metric, True, {}, 0.0, [], ended, True, [], [*clients, stranger])
 
 
 def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -152,6 +150,15 @@ def test_other_models_are_noted_and_other_data_is_refused(tmp_path, capsys):
 def test_what_cannot_be_paired_is_refused(tmp_path, capsys, other, arguments, needle):
     one, two = make_run(tmp_path / "one", BASE), make_run(tmp_path / "two", BASE, **other)
     assert needle in refused(capsys, one, two, *arguments)
+
+
+def test_runs_that_were_made_in_python_are_told_apart_by_their_descriptions(tmp_path, capsys):
+    one, two, three = (make_run(tmp_path / name, BASE) for name in ("one", "two", "three"))
+    for run, maker in ((one, "mine.py:make"), (two, "mine.py:make"), (three, "mine.py:other")):
+        tables = saved_tables(Path(run))
+        (Path(run) / RECIPE).write_text(tomli_w.dumps({**tables, "problem": {OWN: maker, "data": "x" * 200}}))
+    assert compared(capsys, one, two)["notes"] == []
+    assert "problem.made_by is mine.py:make" in refused(capsys, one, three)
 
 
 def test_the_model_as_received_needs_no_common_adaptation(tmp_path, capsys):

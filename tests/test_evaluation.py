@@ -10,19 +10,8 @@ import pytest
 from idiolect import catalog
 from idiolect.contracts import Clients, Metric, Problem, Shard
 from idiolect.engines import Program, Snapshot, Workers, prepare
-from idiolect.evaluation.scoring import (
-    OWN,
-    Adapter,
-    Budget,
-    ClientScore,
-    Scorer,
-    adapter,
-    evaluate,
-    mean_scores,
-    own_model,
-    scorer,
-    spread,
-)
+from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread
+from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, mean_scores, own_model, scorer
 from idiolect.problems import problem
 from idiolect.problems.data.client_splits import PARTS
 from idiolect.protocols.alone import Alone

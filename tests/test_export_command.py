@@ -17,7 +17,7 @@ from idiolect.inspection.width_advice import Candidate, choose_width
 from idiolect.problems.data.datasets import load_images
 from idiolect.problems.models.networks import mlp
 from idiolect.quantization.layers import named_leaves, replace_leaves
-from idiolect.results.models import open_run
+from idiolect.results.run import open_run
 
 RECIPE = """
 seeds = [0]
@@ -82,8 +82,7 @@ def complaint(arguments, capsys):
 def test_one_client_becomes_a_bundle_and_a_graph_that_agree_with_its_model(run, tmp_path, capsys):
     assert main(["export", str(run), "--algorithm", "qupel", "--client", "0", "--out", str(tmp_path / "phone")]) == 0
     table = capsys.readouterr().out
-    finished = open_run(run, "qupel", None)
-    model, truth = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), finished.compressed(0)
+    model, truth = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), open_run(run).compressed(0, "qupel")
 
     bundle = read_bundle(tmp_path / "phone.safetensors")
     for name, leaf in named_leaves(truth.params).items():
@@ -150,14 +149,14 @@ def test_a_bundle_is_described_and_a_damaged_one_refused(run, tmp_path, capsys):
 
 
 def test_the_score_in_the_table_is_that_of_the_exported_model(run):
-    finished = open_run(run, "qupel", None)
-    model, test = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), finished.problem.clients.test
+    models, clients = open_run(run).models("qupel"), open_run(run).cell("qupel").clients
+    model, test = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), models.problem.clients.test
     for client in range(4):
         rows = slice(test.starts[client], test.starts[client] + test.sizes[client])
         images, labels = np.asarray(test.rows["image"][rows], np.float32), np.asarray(test.rows["label"][rows])
         images = images / 255 if test.rows["image"].dtype == np.uint8 else images
-        found = np.asarray(model.apply(finished.compressed(client).params, images, None)).argmax(1)
-        assert np.mean(found == labels) == pytest.approx(finished.clients[client]["scores"]["own"], abs=1e-6)
+        found = np.asarray(model.apply(models.compressed(client).params, images, None)).argmax(1)
+        assert np.mean(found == labels) == pytest.approx(clients[client].scores["own"], abs=1e-6)
 
 
 def test_all_clients_with_a_table_of_bits_bytes_and_scores(run, tmp_path, capsys):

@@ -2,19 +2,20 @@
 
 import pytest
 
-from idiolect.experiments.schema import parse_recipe
+from idiolect.experiments.records import CellRecord, ClientRecord
+from idiolect.experiments.value import Experiment
 from idiolect.results.gains import gains_by_size
 
-RECIPE = parse_recipe({"seeds": [0, 1], "algorithms": [{"name": "local"}, {"name": "fedavg"}]})
+EXPERIMENT = Experiment(algorithms=["local", "fedavg"], seeds=[0, 1])
 
 
-def cell(label: str, seed: int, sizes: list[int], scores: list[float]) -> dict:
+def cell(label: str, seed: int, sizes: list[int], scores: list[float]) -> CellRecord:
     clients = [
-        {"client": k, "group": "participating", "samples": size, "scores": {"1": score}}
+        ClientRecord(k, "participating", size, {"1": score}, {}, 32.0, 4)
         for k, (size, score) in enumerate(zip(sizes, scores, strict=True))
     ]
-    stranger = {"client": 9, "group": "unseen", "samples": 1000, "scores": {"1": 99.0}}
-    return {"label": label, "seed": seed, "clients": [*clients, stranger]}
+    stranger = ClientRecord(9, "unseen", 1000, {"1": 99.0}, {}, 32.0, 4)
+    return CellRecord(label, seed, "accuracy", True, {}, 0.0, [], "", True, [], [*clients, stranger])
 
 
 def test_few_and_many_are_thirds_and_gains_are_paired():
@@ -24,16 +25,17 @@ def test_few_and_many_are_thirds_and_gains_are_paired():
     for seed in (0, 1):
         shared = [score + size / 100 * (seed + 1) for score, size in zip(alone, sizes[seed], strict=True)]
         cells += [cell("local", seed, sizes[seed], alone), cell("fedavg", seed, sizes[seed], shared)]
-    found = gains_by_size(RECIPE, cells)
-    assert found["over"] == "local"
-    few, many = found["algorithms"]["fedavg"]["few"], found["algorithms"]["fedavg"]["many"]
-    assert few["mean"] == pytest.approx((0.15 + 0.30) / 2)  # clients with 10 and 20 samples
-    assert many["mean"] == pytest.approx((0.55 + 1.10) / 2)
-    assert few["std"] == pytest.approx(0.15 / 2**0.5)
+    found = gains_by_size(EXPERIMENT, cells)
+    assert found is not None
+    assert found.over == "local"
+    few, many = found.algorithms["fedavg"]
+    assert few.mean == pytest.approx((0.15 + 0.30) / 2)  # clients with 10 and 20 samples
+    assert many.mean == pytest.approx((0.55 + 1.10) / 2)
+    assert few.std == pytest.approx(0.15 / 2**0.5)
 
 
 def test_nothing_is_told_where_all_clients_are_alike_or_alone():
     cells = [cell(label, 0, [5, 5, 5], [0.1, 0.2, 0.3]) for label in ("local", "fedavg")]
-    assert gains_by_size(RECIPE, cells) == {}
-    assert gains_by_size(RECIPE, cells[:1]) == {}
-    assert gains_by_size(RECIPE, [cell(label, 0, [5, 6], [0.1, 0.2]) for label in ("local", "fedavg")]) == {}
+    assert gains_by_size(EXPERIMENT, cells) is None
+    assert gains_by_size(EXPERIMENT, cells[:1]) is None
+    assert gains_by_size(EXPERIMENT, [cell(label, 0, [5, 6], [0.1, 0.2]) for label in ("local", "fedavg")]) is None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from idiolect.cli import main
-from idiolect.experiments.building import build_problem
-from idiolect.experiments.schema import parse_recipe
+from idiolect.experiments.building import build_seed
+from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.inspection.cost_estimate import estimate, most_at_once
 from idiolect.inspection.inspection_page import side_by_side
 from idiolect.inspection.inspection_tables import duration, size
@@ -34,7 +34,7 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
 def test_costs_count_what_the_timeline_and_the_clients_hold():
     wild = {"name": "fedavg", "label": "wild", "training": {"local_steps": 50, "step_size": 1e6}}
     made = recipe(QUADRATICS, {"name": "moreau+local"}, {"name": "pars_push"}, wild, seeds=[0, 1])
-    found = estimate(made, build_problem(made, 0))
+    found = estimate(made, build_seed(made, 0))
     local, push, diverged = found.algorithms
     assert local.updates == diverged.updates == 36  # 3 clients take part, a turn takes 1
     assert 0 < push.updates < 36  # agents sleep

@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le
 from idiolect import catalog
 from idiolect.errors import UserMistake
 from idiolect.options import as_written, checked, known, make
+from idiolect.registry import Choice, Registry
 
 
 def oven(
@@ -26,33 +27,33 @@ def pan(*, width: int) -> int:
     return width
 
 
-TOOLS = {"oven": oven, "pan": pan}
+TOOLS = Registry("tools", {"oven": oven, "pan": pan})
 
 
 def refusal(name: str, options: dict[str, Any]) -> str:
     with pytest.raises(UserMistake) as mistake:
-        checked(TOOLS, "tool", name, options)
+        checked(TOOLS, "tool", Choice(name, options))
     assert "\n" not in str(mistake.value)
     return str(mistake.value)
 
 
 def test_defaults_come_from_the_signature_and_given_options_win():
-    assert checked(TOOLS, "tool", "oven", {}) == {"heat": 180.0, "minutes": 30, "mode": "fan", "lambda_": None}
-    assert checked(TOOLS, "tool", "oven", {"heat": 90, "mode": "grill"})["heat"] == 90.0
+    assert checked(TOOLS, "tool", Choice("oven", {})) == {"heat": 180.0, "minutes": 30, "mode": "fan", "lambda_": None}
+    assert checked(TOOLS, "tool", Choice("oven", {"heat": 90, "mode": "grill"}))["heat"] == 90.0
 
 
 def test_make_calls_the_factory_with_options_and_with_what_the_code_adds():
-    made = make(TOOLS, "tool", "oven", {"minutes": 5}, seed=3)
+    made = make(TOOLS, "tool", Choice("oven", {"minutes": 5}), seed=3)
     assert (made["minutes"], made["seed"], made["shelf"]) == (5, 3, "by code")
 
 
 def test_numbers_get_the_type_of_the_signature():
-    options = checked(TOOLS, "tool", "oven", {"heat": 200, "minutes": 5.0})
+    options = checked(TOOLS, "tool", Choice("oven", {"heat": 200, "minutes": 5.0}))
     assert (type(options["heat"]), type(options["minutes"])) == (float, int)
 
 
 def test_a_keyword_of_python_is_written_without_its_underscore():
-    assert checked(TOOLS, "tool", "oven", {"lambda": 2.0})["lambda_"] == 2.0
+    assert checked(TOOLS, "tool", Choice("oven", {"lambda": 2.0}))["lambda_"] == 2.0
     assert as_written({"lambda_": 2.0, "heat": 1.0, "none": None}) == {"lambda": 2.0, "heat": 1.0}
     assert "lambda_ is not a known key" in refusal("oven", {"lambda_": 2.0})
 
@@ -102,18 +103,19 @@ def test_an_unknown_name_is_refused_with_a_suggestion_and_the_known_ones():
 REGISTRIES = {
     "objective": catalog.OBJECTIVES,
     "protocol": catalog.PROTOCOLS,
+    "peer": catalog.PEERS,
     "model": catalog.MODELS,
     "partition": catalog.PARTITIONS,
-    "problem": catalog.SYNTHETIC,
+    "problem": catalog.PROBLEMS,
 }
 
 
 @pytest.mark.parametrize("what", REGISTRIES)
 def test_everything_in_the_catalog_has_defaults_and_refuses_unknown_keys(what):
     for name in REGISTRIES[what]:
-        checked(REGISTRIES[what], what, name, {})
+        checked(REGISTRIES[what], what, Choice(name, {}))
         with pytest.raises(UserMistake, match=f"{what}.no_such_option is not a known key"):
-            checked(REGISTRIES[what], what, name, {"no_such_option": 1})
+            checked(REGISTRIES[what], what, Choice(name, {"no_such_option": 1}))
 
 
 @pytest.mark.parametrize(
@@ -152,5 +154,5 @@ def test_everything_in_the_catalog_has_defaults_and_refuses_unknown_keys(what):
 )
 def test_every_option_of_the_catalog_has_bounds(what, name, option, value):
     with pytest.raises(UserMistake) as mistake:
-        checked(REGISTRIES[what], what, name, {option: value})
+        checked(REGISTRIES[what], what, Choice(name, {option: value}))
     assert f"{what}.{option}" in str(mistake.value)

@@ -11,12 +11,11 @@ from safetensors.numpy import load_file
 
 from idiolect.cli import main
 from idiolect.errors import UserMistake
-from idiolect.experiments import building
-from idiolect.experiments import running as experiment
+from idiolect.experiments import building, running
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.files import write_atomically
 from idiolect.network.timelines import Timeline, read_timeline, write_timeline
-from idiolect.results.folder import RunFolder, check_clock, next_free
+from idiolect.results.folder import begin_folder, check_clock, next_free
 from tests.tiny_run import CELLS, LABELS, SEEDS, run_tiny, tiny
 
 
@@ -107,7 +106,7 @@ def test_a_cell_s_timeline_is_the_one_that_its_seed_and_its_schedule_draw(finish
     recipe = load_recipe(tiny(tmp_path), ['algorithms=[{name="per_fedavg"},{name="persa_fl_maml"}]'])
     for seed in SEEDS:
         task = building.build_problem(recipe, seed)
-        for label, table in zip(LABELS, recipe.algorithms, strict=True):
+        for label, table in zip(LABELS, recipe.lines, strict=True):
             drawn = building.build_timeline(recipe, building.build_algorithm(recipe, table, task), task, seed)
             assert write_timeline(drawn) == (finished / "timelines" / f"{label}-seed{seed}.csv").read_text()
     assert len({path.read_bytes() for path in (finished / "timelines").iterdir()}) == len(CELLS)
@@ -137,7 +136,7 @@ def test_a_finished_run_is_not_run_again_whether_by_its_recipe_or_by_the_saved_o
     def nothing_to_do(*args: Any, **options: Any) -> None:
         raise AssertionError("this cell was finished")
 
-    monkeypatch.setattr(experiment, "run_cell", nothing_to_do)
+    monkeypatch.setattr(running, "run_together", nothing_to_do)
     before = contents(finished)
     assert main(["run", tiny(tmp_path), "--out", str(finished)]) == 0
     assert main(["run", str(finished / "recipe.toml"), "--out", str(finished)]) == 0
@@ -154,8 +153,8 @@ def test_a_run_goes_on_in_whatever_order_its_settings_are_given(tmp_path):
         )
     )
     assert first == second
-    RunFolder(tmp_path / "out", first)
-    RunFolder(tmp_path / "out", second)
+    begin_folder(tmp_path / "out", first)
+    begin_folder(tmp_path / "out", second)
 
 
 def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
@@ -163,12 +162,12 @@ def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
     assert main(["run", tiny(tmp_path), "--out", str(finished), "--set", "horizon=21"]) == 2
     error = capsys.readouterr().err
     assert str(finished) in error
-    assert "another recipe" in error
+    assert "holds a run of another experiment: horizon is 20.0 there and 21.0 here; name a new folder" in error
     assert contents(finished) == before
 
 
 def test_what_a_killed_run_left_is_swept_away_and_nothing_else(tmp_path):
-    folder = RunFolder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    folder = begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path)))
     left = tmp_path / "run" / "cells" / ".fedavg-seed0.json.x.unfinished"
     others = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / "another" / ".recipe.toml.x.unfinished"]
     others[1].parent.mkdir()
@@ -183,7 +182,7 @@ def test_a_run_that_was_killed_before_it_began_leaves_no_clock_behind(tmp_path):
     for name in ("real-clock", ".recipe.toml.x.unfinished"):
         (tmp_path / "run").mkdir(exist_ok=True)
         (tmp_path / "run" / name).touch()
-    RunFolder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path)))
     check_clock(tmp_path / "run", "virtual")
     assert not (tmp_path / "run" / "real-clock").exists()
 

@@ -8,10 +8,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from idiolect.cli import main
-from idiolect.experiments.building import build_algorithm, kind
+from idiolect.experiments.building import build_seed
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.network.round_files import load_rounds
-from idiolect.problems.synthetic import quadratics
 
 RECIPE = """
 seeds = [0, 1]
@@ -137,7 +136,7 @@ def test_a_saved_table_of_rounds_gives_the_same_run_again(finished, recipe, tmp_
 
 
 def test_algorithms_that_differ_in_numbers_only_are_of_one_kind(recipe):
-    task, alike = quadratics(clients=5), '{name="pars_push",objective={steps=1,step_size=0.05}}'
+    alike = '{name="pars_push",objective={steps=1,step_size=0.05}}'
     others = [
         '{name="pars_push",objective={steps=3,step_size=0.02},training={step_size=0.1}}',
         '{name="pars_push",objective={steps=1,derivative="first_order"}}',
@@ -148,8 +147,8 @@ def test_algorithms_that_differ_in_numbers_only_are_of_one_kind(recipe):
     kinds = []
     for number, table in enumerate([alike, *others]):
         labelled = table[:-1] + f',label="a{number}"}}'
-        (one,) = (given := load_recipe(recipe, [f"algorithms=[{labelled}]"])).algorithms
-        kinds.append(kind(one, build_algorithm(given, one, task)))
+        (cell,) = build_seed(load_recipe(recipe, [f"algorithms=[{labelled}]"]), 0).cells.values()
+        kinds.append(cell.kind)
     assert [other == kinds[0] for other in kinds] == [True, True, False, False, False, False]
 
 

@@ -2,19 +2,24 @@
 
 import pytest
 
-from idiolect.report.remarks import refusals_in_words
+from idiolect.evaluation.scores import Spread
+from idiolect.experiments.recipe_tables import Evaluation
+from idiolect.experiments.records import CellRecord, ClientRecord, Point
+from idiolect.experiments.value import Experiment
+from idiolect.report.remarks import group_lines, refusals_in_words
+from idiolect.results.summary import summarize
 
 
 @pytest.mark.parametrize(
     ("clients", "words"),
     [
-        ({"7": {"not finite": 12}}, "client 7: 12 updates refused (not finite)"),
+        ({7: {"not finite": 12}}, "client 7: 12 updates refused (not finite)"),
         (
-            {"7": {"not finite": 1, "too large": 2}, "9": {"wrong shape": 1}},
+            {7: {"not finite": 1, "too large": 2}, 9: {"wrong shape": 1}},
             "client 7: 3 updates refused (not finite, too large); client 9: 1 update refused (wrong shape)",
         ),
-        ({"1": {"not finite": 2, "cut down": 4}}, "client 1: 2 updates refused (not finite), 4 updates cut down"),
-        ({"1": {"cut down": 1}}, "client 1: 1 update cut down"),
+        ({1: {"not finite": 2, "cut down": 4}}, "client 1: 2 updates refused (not finite), 4 updates cut down"),
+        ({1: {"cut down": 1}}, "client 1: 1 update cut down"),
     ],
 )
 def test_refusals_are_told_by_client_and_reason(clients, words):
@@ -22,6 +27,18 @@ def test_refusals_are_told_by_client_and_reason(clients, words):
 
 
 def test_many_refused_clients_are_counted():
-    words = refusals_in_words({str(client): {"too large": 2} for client in range(8)})
+    words = refusals_in_words({client: {"too large": 2} for client in range(8)})
     assert words.count("client ") == 5
     assert words.endswith("; and 3 more clients")
+
+
+def test_a_group_of_which_nobody_was_scored_is_left_out():
+    groups = {"first": [0], "not scored": [7]}
+    experiment = Experiment(algorithms=["fedavg"], evaluation=Evaluation(groups=groups))
+    scores = {"0": 0.25, "1": 0.5, "own": 0.5}
+    spreads = {column: Spread(score, 0.0, score, 1) for column, score in scores.items()}
+    point = Point(200.0, 3, {"participating": spreads}, {0: scores}, {}, {})
+    client = ClientRecord(0, "participating", 10, scores, {}, 32.0, 4)
+    cell = CellRecord("fedavg", 0, "accuracy", True, {}, 1.0, [1.0], "", True, [point], [client])
+    lines = group_lines(summarize(experiment, [cell], [], versions={}))
+    assert lines == ["first (1 clients), personalized: fedavg 0.500 ± 0.000"]

@@ -7,8 +7,8 @@ import pytest
 from idiolect import catalog
 from idiolect.errors import UserMistake
 from idiolect.experiments.building import build_algorithm, build_problem
-from idiolect.experiments.recipe_files import load_recipe
-from idiolect.experiments.schema import Recipe, parse_recipe
+from idiolect.experiments.recipe_files import load_recipe, parse_recipe
+from idiolect.experiments.value import Experiment
 from tests.recipes.asking import refusal
 
 OUT_OF_RANGE = [
@@ -44,7 +44,7 @@ OUT_OF_RANGE = [
     ("network.download.law=fxed", "network.download.law is 'fxed'"),
     ("network.upload_ratio=[0,1]", "network.upload_ratio.0 is 0"),
     ("network.upload_ratio=[1]", "network.upload_ratio"),
-    ("algorithms=[]", "algorithms is []"),
+    ("algorithms=[]", "algorithms is empty, but an experiment needs at least one"),
     ("algorithms.fedavg.label=a/b", "algorithms.0.label is 'a/b'"),
     ("algorithms.fedavg.training.step_size=-1", "algorithms.0.training.step_size is -1"),
     ("algorithms.persa_fl_me.objective.lambda=-1", "objective.lambda is -1"),
@@ -104,14 +104,29 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(base, setting, ke
         ("problem.partition.name=idd", ["problem.partition is 'idd'", "did you mean 'iid'?"]),
         ("problem.partition={classes=3}", ["problem.partition.name is missing", "by_classes"]),
         ("problem.model.name=3", ["problem.model", "3", "mlp"]),
-        ("problem=digits", ["problem is 'digits'"]),
-        ("problem.model=cnn", ["problem.model is 'cnn'"]),
+        ("problem=digit", ["problem.name is 'digit'", "did you mean 'digits'?", "quadratics"]),
+        ("problem.model=cn", ["problem.model is 'cn'", "did you mean 'cnn'?", "mlp"]),
+        ("problem=3", ["problem is 3", "must be a name, or a table with a name and options"]),
+        ("problem.model=3", ["problem.model is 3", "must be a name, or a table with a name and options"]),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_known_ones(base, setting, needles):
     message = refusal(base, setting)
     for needle in needles:
         assert needle in message
+
+
+@pytest.mark.parametrize(
+    ("bare", "table"),
+    [
+        ("problem=quadratics", "problem={name='quadratics'}"),
+        ("problem.model=linear", "problem.model={name='linear'}"),
+        ("problem.partition=iid", "problem.partition={name='iid'}"),
+        ("topology=ring", "topology={name='ring'}"),
+    ],
+)
+def test_a_bare_name_is_the_name_with_every_default(base, bare, table):
+    assert load_recipe(base, [bare]) == load_recipe(base, [table]) != load_recipe(base)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +192,8 @@ def quadratic_tables(**algorithm: Any) -> dict[str, Any]:
     return {"problem": {"name": "quadratics", "clients": 2, "dimension": 3, "samples": 4}, "algorithms": [algorithm]}
 
 
-def built(recipe: Recipe) -> Any:
-    return build_algorithm(recipe, recipe.algorithms[0], build_problem(recipe, 0))
+def built(experiment: Experiment) -> Any:
+    return build_algorithm(experiment, experiment.lines[0], build_problem(experiment, 0))
 
 
 @pytest.mark.parametrize("name", ["persa_fl_me", "pfedme", "moreau+buffered"])
@@ -190,10 +205,10 @@ def test_a_lambda_that_does_not_exceed_the_smoothness_is_refused(name):
     assert built(parse_recipe(quadratic_tables(name=name, objective={"lambda": 2.5}))).name == name
 
 
-@pytest.mark.parametrize("name", catalog.SYNTHETIC)
-def test_the_options_of_a_synthetic_problem_are_checked_with_the_recipe(name):
+@pytest.mark.parametrize("name", catalog.PROBLEMS)
+def test_the_options_of_every_problem_are_checked_with_the_recipe(name):
     tables = {"problem": {"name": name, "clients": 3}, "algorithms": [{"name": "local"}]}
-    assert parse_recipe(tables).problem.model_extra["clients"] == 3
+    assert parse_recipe(tables).problem.options["clients"] == 3
     tables["problem"]["cleints"] = 3
     with pytest.raises(UserMistake, match=r"problem\.cleints is not a known key \(did you mean 'clients'\?\)"):
         parse_recipe(tables)

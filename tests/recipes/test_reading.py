@@ -5,9 +5,10 @@ import tomllib
 import pytest
 
 from idiolect.errors import UserMistake
+from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.recipe_files import builtin_recipes, load_recipe
-from idiolect.experiments.schema import write_recipe
 from idiolect.network import Delay
+from idiolect.registry import Choice
 from tests.recipes.asking import written
 
 
@@ -21,13 +22,13 @@ def test_every_built_in_recipe_parses_and_says_what_it_is(name):
 @pytest.mark.parametrize("name", [*builtin_recipes(), "full"])
 def test_a_recipe_written_and_loaded_is_the_same_recipe_and_the_same_text(tmp_path, full, name):
     recipe = load_recipe(full if name == "full" else name)
-    again = load_recipe(written(tmp_path, write_recipe(recipe)))
+    again = load_recipe(written(tmp_path, write_experiment(recipe)))
     assert again == recipe
-    assert write_recipe(again) == write_recipe(recipe)
+    assert write_experiment(again) == write_experiment(recipe)
 
 
 def test_a_written_recipe_names_every_option_of_its_algorithms_defaults_included(full):
-    tables = tomllib.loads(write_recipe(load_recipe(full)))
+    tables = tomllib.loads(write_experiment(load_recipe(full)))
     mine, cell = tables["algorithms"]
     moreau = {"lambda": 12.0, "accuracy": 0.0, "iterations": 10, "inner_step_size": 0.01, "batches": "shared"}
     assert mine["objective"] == moreau
@@ -39,13 +40,13 @@ def test_a_written_recipe_names_every_option_of_its_algorithms_defaults_included
 
 def test_a_written_recipe_names_every_option_of_its_problem_defaults_included(base, tmp_path):
     """So that a run can be repeated when a default has changed."""
-    problem = tomllib.loads(write_recipe(load_recipe(base)))["problem"]
+    problem = tomllib.loads(write_experiment(load_recipe(base)))["problem"]
     assert problem["clients"] == 30
     assert problem["shares"] == {"train": 0.6, "adapt": 0.15, "validation": 0.05}
     assert problem["partition"] == {"name": "by_classes", "classes": 5, "unequal": 0.0}
     assert problem["model"] == {"name": "mlp", "hidden": [80, 60], "activation": "elu"}
     synthetic = written(tmp_path, '[problem]\nname = "quadratics"\n[[algorithms]]\nname = "local"\n')
-    assert tomllib.loads(write_recipe(load_recipe(synthetic)))["problem"]["smoothness"] == 2.0
+    assert tomllib.loads(write_experiment(load_recipe(synthetic)))["problem"]["smoothness"] == 2.0
 
 
 def test_a_recipe_is_called_after_its_file_unless_it_says_otherwise(tmp_path, full):
@@ -71,8 +72,8 @@ def test_values_get_their_types(full):
         ('description="quoted = 3"', lambda r: r.description, "quoted = 3"),
         ("evaluation.split=validation", lambda r: r.evaluation.split, "validation"),
         ("evaluation.steps=[1,2]", lambda r: r.evaluation.steps, [1, 2]),
-        ("problem.partition={name='iid'}", lambda r: r.problem.model_extra["partition"], {"name": "iid"}),
-        ("problem.partition.classes=2", lambda r: r.problem.model_extra["partition"]["classes"], 2),
+        ("problem.partition={name='iid'}", lambda r: r.problem.options["partition"], Choice("iid")),
+        ("problem.partition.classes=2", lambda r: r.problem.options["partition"].options["classes"], 2),
         ("network.dropout=0.5", lambda r: r.network.dropout, 0.5),
         ("network.idle={mean=3}", lambda r: r.network.idle, Delay("exponential", 3.0)),
         ("algorithms.1.label=second", lambda r: r.labels[1], "second"),
@@ -101,4 +102,4 @@ def test_a_label_with_a_dot_is_refused_because_settings_could_not_reach_it(full)
 def test_later_settings_win_and_the_rest_stays_as_it_was(base):
     recipe, plain = load_recipe(base, ["horizon=1", "horizon=2"]), load_recipe(base)
     assert recipe.horizon == 2.0
-    assert recipe.model_copy(update={"horizon": plain.horizon}) == plain
+    assert recipe.replace(horizon=plain.horizon) == plain

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import idiolect
 from idiolect.cli import main
+from idiolect.problems.synthetic import quadratics
+from idiolect.report.writing import write_report
 from tests.tiny_run import LABELS, SEEDS, run_tiny
 
 
@@ -74,3 +77,14 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(finished, tmp_path, ca
         assert said in error
         assert error.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_page_of_a_run_that_was_made_in_python_can_be_written_again(tmp_path):
+    """Its problem cannot be built from the folder, but nothing on the page needs that."""
+    mine = idiolect.Experiment(
+        lambda seed: quadratics(clients=3), ["fedavg"], horizon=40.0, evaluation=idiolect.Evaluation(points=1)
+    )
+    run = idiolect.run(mine, out=tmp_path / "mine")
+    again = write_report([run.path], tmp_path / "again.html")
+    assert again.read_text() == (run.path / "report.html").read_text()
+    assert "<dd>own, 3 clients scored</dd>" in again.read_text()

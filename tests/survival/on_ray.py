@@ -20,12 +20,13 @@ from safetensors.numpy import load_file
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
 from idiolect.engines.ray import ActorPool, RayBackend, connected
+from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.recording import Result
-from idiolect.experiments.running import Engine, Progress, run_cells
-from idiolect.experiments.schema import Recipe, write_recipe
+from idiolect.experiments.running import Execution, Progress, Services, run_cells
+from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import write_timeline
 from tests.survival.test_going_on import ends
-from tests.survival.test_ray import outcomes, plainly, recipe_of, same
+from tests.survival.test_ray import experiment_of, outcomes, plainly, pool_of, same
 
 NAMES = ["fedavg", "fedbuff", "persa_fl_me", "qupel_async"]
 
@@ -38,20 +39,18 @@ def ray() -> Iterator[Any]:
 
 def on_ray(
     ray: Any,
-    recipe: Recipe,
+    experiment: Experiment,
     clock: str = "virtual",
     *,
     disturb: Callable[[ActorPool, Progress], None] = lambda pool, state: None,
     checkpointer: Checkpointer = NO_CHECKPOINTS,
     **settings: Any,
 ) -> tuple[list[Result], ActorPool]:
-    """What a recipe comes to; `disturb` is told of every moment, and has the pool at its mercy."""
-    with ActorPool(ray, write_recipe(recipe), **{"count": 2, **settings}) as pool, Workers(1) as workers:
-        engine, progress = Engine(partial(RayBackend, pool), clock), partial(disturb, pool)
-        going = run_cells(
-            recipe, workers, engine=engine, progress=progress, checkpointers=lambda label, cells: checkpointer
-        )
-        return list(going), pool
+    """What an experiment comes to; `disturb` is told of every moment, and has the pool at its mercy."""
+    with pool_of(ray, experiment, **{"count": 2, **settings}) as pool, Workers(1) as workers:
+        execution, progress = Execution(partial(RayBackend, pool), clock), partial(disturb, pool)
+        services = Services(workers, progress, lambda label, cells: checkpointer, execution)
+        return list(run_cells(experiment, services)), pool
 
 
 def same_bytes(left: list[Result], right: list[Result]) -> bool:
@@ -61,7 +60,7 @@ def same_bytes(left: list[Result], right: list[Result]) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_results_as_the_simulator(ray, name):
-    found, _ = on_ray(ray, recipe_of(name))
+    found, _ = on_ray(ray, experiment_of(name))
     assert same(found, plainly(name))
     print(f"{name}: as the simulator, to rounding; to the last bit: {same_bytes(found, plainly(name))}")
 
@@ -89,7 +88,7 @@ def killing(ray: Any, how: list[Callable[[Any, ActorPool], None]], every: int) -
 
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
 def test_actors_are_killed_and_nothing_is_lost_or_counted_twice(ray, name):
-    found, pool = on_ray(ray, recipe_of(name), disturb=killing(ray, [by_ray, by_signal, by_ray], every=8))
+    found, pool = on_ray(ray, experiment_of(name), disturb=killing(ray, [by_ray, by_signal, by_ray], every=8))
     assert pool.replaced == 3
     assert same(found, plainly(name))
     print(f"{name}: three actors killed and replaced; {[one.points[-1].updates for one in found]} updates as ever")
@@ -97,14 +96,14 @@ def test_actors_are_killed_and_nothing_is_lost_or_counted_twice(ray, name):
 
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
 def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
-    recipe = recipe_of(name).model_copy(update={"seeds": [0]})
+    experiment = experiment_of(name).replace(seeds=[0])
     moments: list[Checkpoint] = []
-    collecting = NO_CHECKPOINTS._replace(beat=lambda save: moments.append(save()))
-    on_ray(ray, recipe, checkpointer=collecting)
+    collecting = NO_CHECKPOINTS._replace(tick=lambda save: moments.append(save()))
+    on_ray(ray, experiment, checkpointer=collecting)
     middle: Checkpointer = NO_CHECKPOINTS._replace(load=lambda: moments[len(moments) // 2])
-    there, _ = on_ray(ray, recipe, checkpointer=middle)
+    there, _ = on_ray(ray, experiment, checkpointer=middle)
     with Workers(1) as workers:
-        here = list(run_cells(recipe, workers, checkpointers=lambda label, cells: middle))
+        here = list(run_cells(experiment, Services(workers, checkpointers=lambda label, cells: middle)))
     assert same(there, plainly(name)[:1])
     assert same(here, plainly(name)[:1])
     print(
@@ -115,15 +114,15 @@ def test_a_run_on_ray_is_saved_and_goes_on_here_or_there(ray, name):
 @pytest.mark.parametrize("name", ["persa_fl_me", "fedbuff", "qupel_async"])
 def test_what_happened_in_real_time_is_replayed_by_the_simulator(ray, name, tmp_path):
     """One client sleeps through the run, and an actor of the others is killed."""
-    recipe = recipe_of(name).model_copy(update={"seeds": [0], "horizon": 8.0})
+    experiment = experiment_of(name).replace(seeds=[0], horizon=8.0)
     disturb = killing(ray, [by_signal], every=40)
-    (found,), pool = on_ray(ray, recipe, "real", count=3, naps={0: 1e6}, disturb=disturb)
+    (found,), pool = on_ray(ray, experiment, "real", count=3, naps={0: 1e6}, disturb=disturb)
     table = found.table
     assert pool.replaced == 1
     assert table.client[~table.delivered].tolist().count(0) == 1, "whoever sleeps holds up only those beside it"
     assert found.points[-1].updates == table.delivered.sum() > 20
     (tmp_path / "timeline.csv").write_text(write_timeline(table))
-    replay = outcomes(recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")}))
+    replay = outcomes(experiment.replace(timeline=str(tmp_path / "timeline.csv")))
     assert same([found], replay)
     print(
         f"{name}: {table.delivered.sum()} updates in 8 s, one actor killed, one client asleep; replayed to rounding; "
@@ -140,7 +139,7 @@ def command(*arguments: object) -> list[str]:
 
 def test_the_command_line_stops_goes_on_and_ends_where_the_simulator_does(ray, tmp_path):
     """On the cluster of these tests, by its address."""
-    (tmp_path / "recipe.toml").write_text(write_recipe(recipe_of("fedbuff").model_copy(update={"horizon": 3000.0})))
+    (tmp_path / "recipe.toml").write_text(write_experiment(experiment_of("fedbuff").replace(horizon=3000.0)))
     where = ["--engine", "ray", "--address", ray.get_runtime_context().gcs_address, "--actors", 2]
     out = tmp_path / "ray"
     process = subprocess.Popen(
@@ -164,7 +163,7 @@ def test_the_command_line_stops_goes_on_and_ends_where_the_simulator_does(ray, t
 
 
 def test_an_address_that_does_not_answer_is_one_sentence(tmp_path: Path):
-    (tmp_path / "recipe.toml").write_text(write_recipe(recipe_of("fedbuff")))
+    (tmp_path / "recipe.toml").write_text(write_experiment(experiment_of("fedbuff")))
     run = command("run", tmp_path / "recipe.toml", "--out", tmp_path / "out", "--engine", "ray", "--address")
     done = subprocess.run([*run, "127.0.0.1:1"], capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr

@@ -34,7 +34,7 @@ def keep(folder: Path, *numbers: int) -> list[Path]:
     """The files after these states were saved, the latest last."""
     mine = checkpointer(folder)
     for number in numbers:
-        mine.beat(lambda number=number: state(number))
+        mine.tick(lambda number=number: state(number))
     return sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
 
 
@@ -62,7 +62,7 @@ def test_going_on_writes_over_the_older_one(tmp_path):
     keep(tmp_path, 1, 2)
     mine = checkpointer(tmp_path)
     mine.load()
-    mine.beat(lambda: state(3))
+    mine.tick(lambda: state(3))
     assert found(tmp_path) == (3, [])
     for file in tmp_path.iterdir():
         if b'"number": 3' in file.read_bytes().replace(b"\\", b""):
@@ -122,7 +122,7 @@ def test_if_both_are_lost_the_run_begins_anew_and_says_so(tmp_path):
 def test_who_asks_to_stop_gets_a_checkpoint_and_the_run_ends(tmp_path):
     mine = checkpointer(tmp_path, pace=Pace(seconds=1e9), stop=lambda: True)
     with pytest.raises(Interrupted):
-        mine.beat(lambda: state(5))
+        mine.tick(lambda: state(5))
     assert found(tmp_path) == (5, [])
 
 
@@ -141,7 +141,7 @@ def test_saving_takes_its_share_of_the_time_and_no_more(tmp_path, monkeypatch, s
 
     for _ in count():
         now[0] += 0.1
-        mine.beat(save)
+        mine.tick(save)
         if now[0] > 4000:
             break
     assert sum(saves) <= 0.011 * now[0]
@@ -159,6 +159,6 @@ def test_a_full_disk_is_one_sentence_and_the_last_good_state_stays(tmp_path, mon
     mine.load()
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(UserMistake, match="cannot be written: No space left on device"):
-        mine.beat(lambda: state(2))
+        mine.tick(lambda: state(2))
     assert found(tmp_path) == (1, [])
     assert len(list(tmp_path.iterdir())) == 1

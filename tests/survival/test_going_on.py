@@ -11,13 +11,14 @@ import pytest
 from idiolect.contracts import Peer
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
-from idiolect.engines.serverless import peer_simulator as simulator as peers
+from idiolect.engines.serverless import peer_simulator as peers
 from idiolect.engines.tree_store import MemoryBudget
-from idiolect.experiments.building import Setting, build_algorithm, build_problem, build_timeline, watch
+from idiolect.experiments.building import build_seed
+from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
+from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.recording import Cell, Result, prepare_cell
-from idiolect.experiments.running import Seat, run_together
-from idiolect.experiments.schema import parse_recipe
-from idiolect.results.serialization import cell_record
+from idiolect.experiments.running import CellRun, Services, run_together
+from idiolect.experiments.serialization import write_cell
 
 QUADRATICS = {"name": "quadratics", "clients": 4, "dimension": 3, "noise": 0.1}
 NAVIGATION = {"name": "navigation", "clients": 2, "size": 3, "horizon": 4, "episodes": 4}
@@ -37,13 +38,13 @@ KINDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 class Rig(NamedTuple):
     """Algorithms on two seeds, compiled; and how to run them."""
 
-    seats: list[Seat]
-    setting: Setting
+    runs: list[CellRun]
+    plan: EvaluationPlan
 
     def run(self, workers: int = 1, checkpointer: Checkpointer = NO_CHECKPOINTS) -> list[Result]:
-        together = self.seats if isinstance(self.seats[0].algorithm.protocol, Peer) else self.seats[:1]
+        together = self.runs if isinstance(self.runs[0].algorithm.protocol, Peer) else self.runs[:1]
         with Workers(workers) as backend:
-            return run_together(together, self.setting, backend, checkpointer=checkpointer)
+            return run_together(together, self.plan, Services(backend), checkpointer)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -57,19 +58,19 @@ def rig(request: pytest.FixtureRequest) -> Rig:
         "evaluation": {"points": 3},
         "algorithms": [{"name": request.param, **one} for one in options],
     }
-    recipe = parse_recipe(tables)
-    setting, seats = watch(recipe), []
-    tasks = [build_problem(recipe, seed) for seed in recipe.seeds]
-    for table in recipe.algorithms:
-        algorithm = build_algorithm(recipe, table, tasks[0])
-        prepared = prepare_cell(tasks[0], algorithm, setting.budget)
-        for seed, task in zip(recipe.seeds, tasks, strict=True):
-            seats.append(Seat(prepared, Cell(task.clients, build_timeline(recipe, algorithm, task, seed), seed)))
-    return Rig(seats, setting)
+    experiment = parse_recipe(tables)
+    plan, seeds = plan_evaluation(experiment), [build_seed(experiment, seed) for seed in experiment.seeds]
+    runs = []
+    for label in experiment.labels:
+        prepared = prepare_cell(seeds[0].problem, seeds[0].cells[label].algorithm, plan.budget)
+        for built in seeds:
+            cell = Cell(built.problem.clients, built.cells[label].table, built.seed)
+            runs.append(CellRun(prepared, cell))
+    return Rig(runs, plan)
 
 
 @pytest.fixture(autouse=True)
-def a_pulse_every_round(monkeypatch) -> None:
+def a_tick_every_round(monkeypatch) -> None:
     monkeypatch.setattr(peers, "SECONDS", 0.0)
 
 
@@ -79,12 +80,12 @@ def through_a_file(saved: Checkpoint) -> Checkpoint:
 
 
 def collecting(into: list[Checkpoint]) -> Checkpointer:
-    return NO_CHECKPOINTS._replace(beat=lambda save: into.append(through_a_file(save())))
+    return NO_CHECKPOINTS._replace(tick=lambda save: into.append(through_a_file(save())))
 
 
 def ends(outcomes: list[Result]) -> list[Any]:
     """All that a run comes to, but for the time it took."""
-    numbers = [{**cell_record(outcome), "seconds": 0, "stopwatch": []} for outcome in outcomes]
+    numbers = [{**write_cell(outcome.record), "seconds": 0, "stopwatch": []} for outcome in outcomes]
     arrays = [np.asarray(leaf).tobytes() for o in outcomes for leaf in jax.tree.leaves((o.params, dict(o.personal)))]
     return [json.dumps(numbers), arrays]
 
@@ -108,7 +109,7 @@ def test_a_run_that_went_on_can_be_saved_again_and_moved_to_other_cores(rig):
     assert ends(rig.run(workers=1, checkpointer=NO_CHECKPOINTS._replace(load=lambda: again))) == whole
 
 
-def test_what_finds_no_room_in_memory_goes_to_disk_and_changes_nothing(rig, tmp_path):
+def test_what_does_not_fit_into_memory_goes_to_disk_and_changes_nothing(rig, tmp_path):
     assert ends(rig.run(checkpointer=NO_CHECKPOINTS._replace(memory=MemoryBudget(0, tmp_path)))) == ends(rig.run())
 
 
@@ -116,16 +117,16 @@ class Broken(Exception):
     """Stands for whatever ends a process."""
 
 
-def breaking_after(beats: int) -> Callable[[Callable[[], Checkpoint]], None]:
-    count: Iterator[int] = iter(range(beats))
+def breaking_after(ticks: int) -> Callable[[Callable[[], Checkpoint]], None]:
+    count: Iterator[int] = iter(range(ticks))
 
-    def beat(save: Callable[[], Checkpoint]) -> None:
+    def tick(save: Callable[[], Checkpoint]) -> None:
         if next(count, None) is None:
             raise Broken
 
-    return beat
+    return tick
 
 
 def test_a_run_that_breaks_off_leaves_nothing_running(rig):
     with pytest.raises(Broken):
-        rig.run(checkpointer=NO_CHECKPOINTS._replace(beat=breaking_after(5)))
+        rig.run(checkpointer=NO_CHECKPOINTS._replace(tick=breaking_after(5)))

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Problem
-from idiolect.engines import Program, Snapshot, ThreadBackend, Workers, prepare, simulate
+from idiolect.engines import Program, Snapshot, ThreadBackend, Workers, prepare, run_in_real_time, simulate
 from idiolect.engines.backend import Job, Pending, dealt
 from idiolect.engines.checkpointing import Checkpoint
 from idiolect.engines.simulator.stepwise_server import run_stepwise
 from idiolect.experiments.building import build_algorithm, build_problem
-from idiolect.experiments.schema import parse_recipe
+from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.network.timelines import read_timeline, staleness, write_timeline
 
 TIMES = [0.0, 7.0, 20.0]
@@ -28,15 +28,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @cache
 def prepared(name: str) -> tuple[Program, Problem]:
-    recipe = parse_recipe(
+    experiment = parse_recipe(
         {
             "problem": {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1},
             "training": {"local_steps": 2, "batch_size": 4},
             "algorithms": [{"name": name, **OPTIONS[name]}],
         }
     )
-    problem = build_problem(recipe, 0)
-    return prepare(problem, build_algorithm(recipe, recipe.algorithms[0], problem)), problem
+    problem = build_problem(experiment, 0)
+    return prepare(problem, build_algorithm(experiment, experiment.lines[0], problem)), problem
 
 
 @pytest.fixture(params=OPTIONS)
@@ -113,7 +113,7 @@ def test_everybody_at_a_place_gets_the_same_number_of_turns(cell):
         assert max(turns) - min(turns) <= 1
 
 
-def test_a_run_goes_on_where_it_was_saved_with_another_crew(cell):
+def test_a_run_goes_on_where_it_was_saved_with_another_pool(cell):
     program, problem = cell
     moments: list[Checkpoint] = []
     with Workers(1) as workers:

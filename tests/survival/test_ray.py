@@ -22,10 +22,14 @@ from idiolect.engines.ray import ActorPool, RayBackend, actor, actor_pool
 from idiolect.engines.ray.actor import TurnActor, only
 from idiolect.errors import UserMistake
 from idiolect.experiments.building import build_problem
+from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.places import Place, opened
+from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.recording import Result
-from idiolect.experiments.running import Engine, Progress, run_cells
-from idiolect.experiments.schema import Recipe, parse_recipe, write_recipe
+from idiolect.experiments.running import Execution, Progress, Services, run_cells
+from idiolect.experiments.sources import cell_maker, source_of
+from idiolect.experiments.value import Experiment
+from idiolect.network.timelines import write_timeline
 from tests.survival.pretended_ray import PretendedRay
 
 QUADRATICS = {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1}
@@ -39,7 +43,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def recipe_of(name: str, **changes: Any) -> Recipe:
+def experiment_of(name: str, **changes: Any) -> Experiment:
     tables = {
         "seeds": [0, 1],
         "horizon": 60.0,
@@ -52,20 +56,27 @@ def recipe_of(name: str, **changes: Any) -> Recipe:
 
 
 def outcomes(
-    recipe: Recipe, engine: Engine = Engine(), progress: Callable[[Progress], None] = lambda state: None
+    experiment: Experiment,
+    execution: Execution = Execution(),
+    progress: Callable[[Progress], None] = lambda state: None,
 ) -> list[Result]:
     with Workers(1) as workers:
-        return list(run_cells(recipe, workers, engine=engine, progress=progress))
+        return list(run_cells(experiment, Services(workers, progress, execution=execution)))
 
 
 @cache
 def plainly(name: str) -> list[Result]:
-    return outcomes(recipe_of(name))
+    return outcomes(experiment_of(name))
 
 
-def with_ray(recipe: Recipe, ray: PretendedRay, count: int | None = None) -> tuple[list[Result], ActorPool]:
-    with ActorPool(ray, write_recipe(recipe), count=count) as members:
-        return outcomes(recipe, Engine(partial(RayBackend, members))), members
+def pool_of(ray: Any, experiment: Experiment, **settings: Any) -> ActorPool:
+    """Actors that make the experiment from its source."""
+    return ActorPool(ray, partial(cell_maker, source_of(experiment)), **settings)
+
+
+def with_ray(experiment: Experiment, ray: PretendedRay, count: int | None = None) -> tuple[list[Result], ActorPool]:
+    with pool_of(ray, experiment, count=count) as members:
+        return outcomes(experiment, Execution(partial(RayBackend, members))), members
 
 
 def same(left: list[Result], right: list[Result]) -> bool:
@@ -93,7 +104,7 @@ _programs: dict[str, Program] = {}
 @pytest.mark.parametrize(("name", "count"), [("fedavg", 1), ("qupel_async", 9)])
 def test_the_same_results_on_any_number_of_actors(name, count):
     ray = PretendedRay()
-    found, members = with_ray(recipe_of(name), ray, count)
+    found, members = with_ray(experiment_of(name), ray, count)
     assert same(found, plainly(name))
     assert (members.count, members.replaced) == (count or 3, 0)
     assert ray.puts <= sum(one.points[-1].updates for one in found)
@@ -102,7 +113,7 @@ def test_the_same_results_on_any_number_of_actors(name, count):
 
 def test_what_many_receive_is_sent_once():
     ray = PretendedRay()
-    (one, two), _ = with_ray(recipe_of("fedavg"), ray)
+    (one, two), _ = with_ray(experiment_of("fedavg"), ray)
     rounds = sum(len(np.unique(outcome.table.round)) for outcome in (one, two))
     assert ray.puts == rounds < len(ray.calls) / 2
 
@@ -110,7 +121,7 @@ def test_what_many_receive_is_sent_once():
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
 def test_who_dies_is_replaced_and_what_was_lost_is_redone_and_counts_once(name):
     ray = PretendedRay(dies=lambda call: call % 7 == 3)
-    found, members = with_ray(recipe_of(name), ray)
+    found, members = with_ray(experiment_of(name), ray)
     assert members.replaced > 5
     done = Counter(ray.calls)
     assert max(done.values()) > 1, "something was done again"
@@ -121,7 +132,7 @@ def test_work_that_kills_everybody_ends_the_run_with_a_sentence():
     with pytest.raises(
         UserMistake, match=r"9 actors died over turn \d of client \d; the last one said: The actor died"
     ):
-        with_ray(recipe_of("fedbuff"), PretendedRay(dies=lambda call: True))
+        with_ray(experiment_of("fedbuff"), PretendedRay(dies=lambda call: True))
     assert actor_pool.DEATHS == 8
 
 
@@ -129,26 +140,24 @@ def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake(monkeypatch):
     def missing(*_: object) -> None:
         raise UserMistake("the data is not there")
 
-    monkeypatch.setattr("idiolect.engines.ray.actor.build_problem", missing)
+    monkeypatch.setattr("idiolect.experiments.sources.build_problem", missing)
     with pytest.raises(UserMistake, match=r"^the data is not there$"):
-        with_ray(recipe_of("fedbuff"), PretendedRay())
+        with_ray(experiment_of("fedbuff"), PretendedRay())
 
 
 def test_a_real_clock_on_ray_is_replayed_by_the_simulator(tmp_path):
-    recipe = recipe_of("fedbuff").model_copy(update={"seeds": [0], "horizon": 0.5})
+    experiment = experiment_of("fedbuff").replace(seeds=[0], horizon=0.5)
     ray = PretendedRay(dies=lambda call: call % 20 == 19)
-    with ActorPool(ray, write_recipe(recipe)) as members:
-        (found,) = outcomes(recipe, Engine(partial(RayBackend, members), "real"))
+    with pool_of(ray, experiment) as members:
+        (found,) = outcomes(experiment, Execution(partial(RayBackend, members), "real"))
     assert found.points[-1].updates == found.table.delivered.sum()
-    from idiolect.network.timelines import write_timeline
-
     (tmp_path / "timeline.csv").write_text(write_timeline(found.table))
-    replay = recipe.model_copy(update={"timeline": str(tmp_path / "timeline.csv")})
+    replay = experiment.replace(timeline=str(tmp_path / "timeline.csv"))
     assert same([found], outcomes(replay))
 
 
 def test_an_actor_keeps_the_rows_of_its_own_clients_and_no_others():
-    split = build_problem(recipe_of("fedavg"), 0).clients.train
+    split = build_problem(experiment_of("fedavg"), 0).clients.train
     mine = only(split, [1, 3])
     assert mine.sizes.tolist() == [0, split.sizes[1], 0, split.sizes[3], 0]
     for client in (1, 3):
@@ -174,7 +183,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[str], str]:
     def write(name: str) -> str:
-        (tmp_path / f"{name}.toml").write_text(write_recipe(recipe_of(name)))
+        (tmp_path / f"{name}.toml").write_text(write_experiment(experiment_of(name)))
         return str(tmp_path / f"{name}.toml")
 
     return write
@@ -225,8 +234,8 @@ def test_a_run_keeps_its_clock(monkeypatch, capsys, file, tmp_path):
 
 
 def test_the_simulator_is_the_default():
-    with opened(Place(), recipe_of("sgp")) as engine:
-        assert engine == Engine()
+    with opened(Place(), source_of(experiment_of("sgp"))) as execution:
+        assert execution == Execution()
 
 
 INSIDE = 'ip link set lo up; exec "$@"'  # a network with nothing but loopback: Ray listens on all that there is

@@ -1,4 +1,4 @@
-"""Trees in memory and, beyond a budget, on disk: a shelf is a dict, whatever its budget."""
+"""Trees in memory and, beyond a budget, on disk: a store is a dict, whatever its budget."""
 
 import jax
 import numpy as np
@@ -24,41 +24,41 @@ def same(left: object, right: object) -> bool:
     st.integers(0, 200),
     st.lists(st.tuples(st.sampled_from(["set", "delete", "get"]), st.integers(0, 5), st.integers(0, 3)), max_size=40),
 )
-def test_a_shelf_is_a_dict_whatever_its_budget(budget, actions):
-    shelf, plain = TreeStore(MemoryBudget(budget)), {}
+def test_a_store_is_a_dict_whatever_its_budget(budget, actions):
+    store, plain = TreeStore(MemoryBudget(budget)), {}
     for time, (action, number, width) in enumerate(actions):
         if action == "set":
-            shelf[number] = plain[number] = tree(time, width)
+            store[number] = plain[number] = tree(time, width)
         elif action == "delete" and number in plain:
-            del shelf[number], plain[number]
-        assert list(shelf) == sorted(plain)
-        assert (number in shelf) == (number in plain)
-        for key, value in shelf.items():
+            del store[number], plain[number]
+        assert list(store) == sorted(plain)
+        assert (number in store) == (number in plain)
+        for key, value in store.items():
             assert same(value, plain[key])
 
 
 def test_what_was_taken_down_does_not_change_when_something_else_is_put_there():
-    shelf = TreeStore(MemoryBudget(0))
-    shelf[1] = tree(1, 4)
-    taken = shelf[1]
-    shelf[1] = tree(2, 4)
-    del shelf[1]
-    shelf[2] = tree(3, 4)
+    store = TreeStore(MemoryBudget(0))
+    store[1] = tree(1, 4)
+    taken = store[1]
+    store[1] = tree(2, 4)
+    del store[1]
+    store[2] = tree(3, 4)
     assert same(taken, tree(1, 4))
 
 
 def test_slots_are_used_again_and_memory_holds_no_more_than_its_budget(tmp_path):
-    shelf = TreeStore(MemoryBudget(10 * 44, tmp_path))
+    store = TreeStore(MemoryBudget(10 * 44, tmp_path))
     for time in range(500):
-        shelf[time % 50] = tree(time, 4)
-    assert shelf._used <= 10 * 44
-    assert shelf._file._end == 40 * 44
+        store[time % 50] = tree(time, 4)
+    assert store._used <= 10 * 44
+    assert store._file._end == 40 * 44
     assert list(tmp_path.iterdir()) == [], "the file has no name, and so cannot be left behind"
 
 
 def test_a_missing_number_is_a_key_error():
     for budget in (0, 100):
-        shelf = TreeStore(MemoryBudget(budget))
-        shelf[1] = tree(1, 1)
+        store = TreeStore(MemoryBudget(budget))
+        store[1] = tree(1, 1)
         with pytest.raises(KeyError):
-            shelf[2]
+            store[2]
