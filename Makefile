@@ -12,7 +12,6 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto
 
-# With Ray, its tests run as well: $(BIN)/pip install -e '.[test,ray]'
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
 
