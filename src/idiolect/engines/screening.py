@@ -38,7 +38,7 @@ class ScreeningState(NamedTuple):
 def begin(params: Params, clients: int) -> ScreeningState:
     """Before the first update. `clients` are numbered from 0."""
     own = norm(params)
-    lengths = jnp.full(_REMEMBERED, jnp.inf, float).at[-1].set(jnp.where(own > 0, own, jnp.inf))
+    lengths = jnp.full(_REMEMBERED, jnp.inf, jnp.float32).at[-1].set(jnp.where(own > 0, own, jnp.inf))
     counts = jnp.zeros((clients, len(REASONS) + 1), jnp.int32)
     return ScreeningState(lengths, counts, jnp.zeros(clients, bool), jnp.int32(0))
 

@@ -127,7 +127,7 @@ def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: 
         index = shard.start + jnp.minimum(offset, shard.size - 1)
         rows = jax.tree.map(lambda store: store[index][:, None], shard.rows)  # batches of one sample
         values = jax.vmap(lambda row: jnp.stack([metric.score(params, row) for metric in metrics], -1))(rows)
-        return total + jnp.where(offset[:, None] < shard.size, values, 0).sum(0)
+        return total + jnp.where(offset[:, None] < shard.size, values, 0).sum(0).astype(total.dtype)
 
     chunks = (shard.size + chunk - 1) // chunk
     return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size

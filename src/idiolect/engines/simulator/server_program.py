@@ -135,7 +135,7 @@ def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
 def open_server(program: Program, params: Params, participating: int, total: int) -> ServerState:
     """The state before the first update, for so many clients that take part and so many in all."""
     state, watch = program.protocol.server.init(params, participating), screening.begin(params, total)
-    return ServerState(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0, float))
+    return ServerState(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0, jnp.float32))
 
 
 def take_in(
