@@ -6,9 +6,11 @@ import numpy as np
 import optax
 import pytest
 
+from idiolect import catalog
 from idiolect.catalog import OBJECTIVES
 from idiolect.contracts import Objective, Oracle
 from idiolect.objectives import maml, moreau, plain, proximal
+from idiolect.problems.synthetic import quadratics
 from idiolect.testing import objective_laws
 from idiolect.testing.small_clients import CLIENTS, a_direction, exact
 
@@ -151,6 +153,17 @@ def test_hessian_free_tends_to_exact_with_the_square_of_delta(client):
     assert error(1e-4) < 1e-7
 
 
+@pytest.mark.parametrize("batches", ["independent", "shared"])
+def test_hessian_free_takes_the_two_gradients_of_a_difference_on_one_batch(batches):
+    """Per-FedAvg (117). On two batches the difference would be their noise, divided by 2 delta."""
+    params, oracle = jnp.array([0.3, -1.0, 2.0]), noisy_oracle()
+    exactly, free = (
+        gradient(maml(steps=2, step_size=0.1, batches=batches, delta=1e-4, derivative=how), oracle, params, params)[0]
+        for how in ("exact", "hessian_free")
+    )
+    np.testing.assert_allclose(free, exactly, rtol=1e-6)
+
+
 def test_first_order_drops_the_hessian_and_nothing_else():
     oracle, params = CLIENTS["small_net"]()
     stepped = optax.tree.add_scale(params, -0.2, oracle.gradient(params, KEY)[1])
@@ -158,9 +171,8 @@ def test_first_order_drops_the_hessian_and_nothing_else():
     assert_close(grads, oracle.gradient(stepped, KEY)[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("batches", "expected"), [("independent", 5), ("shared", 3)])
-def test_maml_draws_as_many_batches_as_the_papers_say(batches, expected):
-    """Two steps: two inner and one outer batch, and two more for the Hessians unless they are shared."""
+def batches_drawn(objective: Objective) -> int:
+    """By one gradient."""
     oracle, params = CLIENTS["quadratic"]()
     keys = set()
 
@@ -171,8 +183,23 @@ def test_maml_draws_as_many_batches_as_the_papers_say(batches, expected):
 
         return called
 
-    gradient(maml(steps=2, batches=batches), Oracle(*map(spy, oracle)), params, params)
-    assert len(keys) == expected
+    gradient(objective, Oracle(*map(spy, oracle)), params, params)
+    return len(keys)
+
+
+@pytest.mark.parametrize(("batches", "expected"), [("independent", 5), ("shared", 3)])
+def test_maml_draws_as_many_batches_as_the_papers_say(batches, expected):
+    """Two steps: two inner and one outer batch, and two more for the Hessians unless they are shared."""
+    assert batches_drawn(maml(steps=2, batches=batches)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("per_fedavg", 5), ("persa_fl_maml", 5), ("maml_rl", 5), ("pars_push", 3)]
+)
+def test_the_catalog_s_meta_learners_draw_as_many_batches_as_their_papers_say(name, expected):
+    """PARS-Push, Alg. 1, l. 11: the Hessian of step r on the batch of step r."""
+    made = catalog.algorithm(name, quadratics(clients=2, dimension=2, samples=3), objective={"steps": 2})
+    assert batches_drawn(made.objective) == expected
 
 
 def test_moreau_tells_what_it_reached_and_when_the_cap_cut_it_short():
@@ -198,6 +225,21 @@ def test_moreau_with_no_accuracy_takes_exactly_the_number_of_steps():
         theta = theta - 0.05 * (oracle.gradient(theta, KEY)[1] + 3.0 * (theta - params))
     found = moreau(lambda_=3.0, iterations=4, inner_step_size=0.05).adapt(oracle, (), params, KEY).params
     np.testing.assert_allclose(found, theta, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lambda_", [2.0, 20.0])
+def test_an_inner_step_of_moreau_is_one_over_twice_lambda_unless_told(lambda_):
+    """From w, where lambda does not pull, theta = w - grad / (2 lambda): lambda (w - theta) is half the gradient.
+
+    The second step, from there: theta - (grad(theta) + lambda (theta - w)) / (2 lambda).
+    """
+    oracle, w = CLIENTS["quadratic"]()
+    slope = oracle.gradient(w, KEY)[1]
+    np.testing.assert_allclose(gradient(moreau(lambda_=lambda_, iterations=1), oracle, w, w)[0], slope / 2, rtol=1e-12)
+    once = w - slope / (2 * lambda_)
+    twice = (once + w) / 2 - oracle.gradient(once, KEY)[1] / (2 * lambda_)
+    found = moreau(lambda_=lambda_, iterations=2).adapt(oracle, (), w, KEY).params
+    np.testing.assert_allclose(found, twice, rtol=1e-12)
 
 
 def noisy_oracle() -> Oracle:

@@ -99,6 +99,15 @@ def test_the_step_sizes_of_skipped_rounds_add_up():
     assert after.mass.x == pytest.approx((before.mass.x - (theta[2] + theta[3]) * z) / 2, rel=1e-14)
 
 
+def test_the_horizon_s_steps_are_the_scale_times_the_root_of_agents_over_rounds():
+    """Theorem 1, of two agents and five rounds: sqrt(2 / 5), though another network of two runs beside them."""
+    table = rounds(PAIR, [[1, 0], [0, 0], [1, 1], [0, 0], [0, 0]], [])
+    first, _, third, *_ = five_rounds(two_points(1.0, (0.0, 3.0)), table, 0.25, StepRule("horizon"))
+    theta = 0.25 * (2 / 5) ** 0.5
+    assert first.model(0).mass.x == pytest.approx((1.0 - theta * 1.0) / 2, rel=1e-14)
+    assert third.model(1).mass.x == pytest.approx((1.0 - 3 * theta * (1.0 - 3.0)) / 2, rel=1e-14)
+
+
 def test_an_agent_that_sleeps_stays_as_it_is_whatever_arrives():
     awake = [[1, 1], [1, 0], [1, 0], [1, 0], [1, 1]]
     table = rounds(PAIR, awake, [(0, 1, t, t + 1) for t in range(4)])

@@ -152,6 +152,34 @@ def test_without_heterogeneity_all_quadratics_have_one_centre_and_without_noise_
     np.testing.assert_allclose(first, second, rtol=1e-6)
 
 
+def true_coefficients(heterogeneity: float) -> np.ndarray:
+    """Of a linear regression without noise, which its targets give away: clients x features."""
+    problem = linear_regression(clients=60, dimension=4, samples=20, noise=0.0, heterogeneity=heterogeneity)
+    return np.stack([np.linalg.lstsq(data["a"], data["b"])[0] for data in (rows(problem, i) for i in range(60))])
+
+
+def test_the_coefficients_of_linear_regressions_differ_between_clients_by_the_heterogeneity():
+    """PARS-Push, Sec. 5: beta_i is a common beta and a perturbation, here of variance heterogeneity^2 / dimension."""
+    alike, near, far = (true_coefficients(heterogeneity) for heterogeneity in (0.0, 0.5, 2.0))
+    np.testing.assert_allclose(alike, alike[:1].repeat(60, axis=0), atol=1e-5)
+    np.testing.assert_allclose(far - alike, 4 * (near - alike), atol=1e-4)  # the seed draws the same perturbations
+    np.testing.assert_allclose(np.std(near, axis=0), 0.5 / np.sqrt(4), rtol=0.4)  # of 60: within about 10 percent
+
+
+def test_every_client_of_a_linear_regression_has_its_own_scale_of_every_feature():
+    """exp(input_spread * normal): the logarithms of the scales have that spread between clients, and mean 0."""
+
+    def log_scales(spread):
+        problem = linear_regression(clients=60, dimension=4, samples=800, input_spread=spread)
+        return np.log([np.sqrt((rows(problem, i)["a"] ** 2).mean(0)) for i in range(60)])
+
+    assert np.abs(log_scales(0.0)).max() < 0.2  # but for the few samples
+    found = log_scales(0.7)
+    np.testing.assert_allclose(found.std(axis=0), 0.7, rtol=0.4)  # between clients, feature by feature
+    assert found.std(axis=1).mean() > 0.35  # and between the features of a client
+    np.testing.assert_allclose(found.mean(), 0.0, atol=0.2)
+
+
 def test_quadratics_refuse_a_smoothness_below_the_convexity():
     with pytest.raises(UserMistake, match=r"problem\.smoothness is 0\.1, below problem\.convexity, which is 0\.5"):
         quadratics(smoothness=0.1)
