@@ -3,6 +3,7 @@
 Clients are noiseless quadratics, f_i(x) = 1/2 (x - m_i)' A_i (x - m_i), so every batch gives the true gradient.
 """
 
+import jax
 import numpy as np
 import pytest
 
@@ -148,6 +149,36 @@ def test_proxquant_is_algorithm_1_with_levels_that_stay(problem):
         own = end.own(client)
         np.testing.assert_allclose(next(iter(own.levels.values())), np.array(CENTERS) * np.abs(START).mean(), rtol=1e-6)
         assert np.abs(own.weights - START).max() > 0.1
+
+
+def by_default(problem, name):
+    """Where three iterations of the first client take its weights and levels, and the last slope for the server."""
+    objective = catalog.algorithm(name, problem, objective={"keep": [], "centers": "quantiles"}, batch_size=3).objective
+    oracle, w, key = problem.oracle(problem.clients.train.shard(0), 3), problem.init(None), jax.random.key(0)
+    first = own = objective.begin(w, 0)
+    for _ in range(3):
+        own, slope, _ = objective.gradient(oracle, own, w, w, key)
+    assert np.abs(own.weights - w).max() > 0.05
+    ((before,), (after,)) = (tuple(each.levels.values()) for each in (first, own))
+    return w - np.asarray(own.weights), np.asarray(before), np.asarray(after), np.asarray(slope)
+
+
+@pytest.mark.parametrize(
+    ("name", "lambda_p", "learns"),
+    [
+        ("qupel", 0.025, True),  # Sec. 7
+        ("qupel_async", 0.025, True),
+        ("qupel_push", 0.025, True),
+        ("local_quantized", 0.0, True),  # Algorithm 1
+        ("proxquant", 0.0, False),  # Bai et al.: levels are given
+    ],
+)
+def test_by_default_models_are_pulled_together_where_they_are_shared_and_levels_learn_but_for_proxquant(
+    problem, name, lambda_p, learns
+):
+    apart, before, after, slope = by_default(problem, name)
+    np.testing.assert_allclose(slope, lambda_p * apart, rtol=1e-5)  # l. 8
+    assert (before != after).any() == learns
 
 
 def test_line_8_descends_towards_the_client(problem):

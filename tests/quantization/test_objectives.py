@@ -11,7 +11,8 @@ from idiolect.network import Network, draw_timeline
 from idiolect.objectives import binary_relax, post_training, quantized
 from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.personal import Own
-from idiolect.testing.small_clients import CLIENTS
+from idiolect.quantization.rates import Changing
+from idiolect.testing.small_clients import CLIENTS, exact
 
 N, D = 4, 6
 KEY = jax.random.key(0)
@@ -142,6 +143,92 @@ def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
         layer = np.asarray(own.weights[int(name[0])][0]).ravel()
         nearest = np.abs(layer[:, None] - np.asarray(levels)).argmin(1)
         same(levels, [layer[nearest == j].mean() for j in range(2)], rtol=1e-4)  # each the mean of its weights
+
+
+ETA1 = Changing(value=0.08, decay=0.8, every=2)
+ETA2 = Changing(value=0.03, at=[3, 7], drop=0.5)
+PULL = Changing(value=0.1, growth=0.2, every=2)
+START = {"body": np.array([[-1.1, -0.4, 0.13], [0.3, 0.9, 1.7]]), "offset": np.array([0.6, -0.8])}
+FIRST_LEVELS = np.array([-1.0, 0.1, 1.2]) * np.abs(START["body"]).mean()
+
+
+def momentum_by_hand(mu=0.6):
+    memory = np.zeros(8)
+
+    def direction(g):
+        memory[:] = g + mu * memory
+        return memory
+
+    return direction
+
+
+def adam_by_hand():
+    m, v, t = np.zeros(8), np.zeros(8), 0
+
+    def direction(g):
+        nonlocal t
+        m[:], v[:], t = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2, t + 1
+        return m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+    return direction
+
+
+@pytest.mark.parametrize(
+    ("options", "by_hand"),
+    [({}, lambda: lambda g: g), ({"momentum": 0.6}, momentum_by_hand), ({"optimizer": "adam"}, adam_by_hand)],
+    ids=["sgd", "momentum", "adam"],
+)
+def test_schedules_decay_optimizers_and_a_kept_layer_against_a_loop(options, by_hand):
+    """Six steps of training and six of fine tuning: QuPeL, Algorithm 2, l. 4-8, and Sec. 7.2, of a matrix with levels.
+
+    The offsets, kept in full precision, are the last two of eight numbers, and learn all the time.
+    """
+    rng = np.random.default_rng(3)
+    root, centre = rng.standard_normal((8, 8)) / 3, rng.standard_normal(8)
+    matrix, w = root @ root.T + np.eye(8) / 2, rng.standard_normal(8)
+    eta1, eta2 = [0.08 * 0.8 ** (t // 2) for t in range(12)], [0.03] * 3 + [0.015] * 4 + [0.0075] * 5
+    pull = [0.1 + 0.2 * (t // 2) for t in range(12)]
+    x, c, direction = np.append(START["body"], START["offset"]), FIRST_LEVELS, by_hand()
+    path = []
+    for t in range(12):
+        mine = np.abs(x[:6, None] - c).argmin(1)
+        at = x if t < 6 else np.append(c[mine], x[6:])
+        slope = matrix @ (at - centre)
+        y = x - eta1[t] * direction(slope + 0.4 * (x - w) + 0.3 * x)  # lambda_p and the decay
+        if t < 6:
+            mine = np.abs(y[:6, None] - c).argmin(1)
+            apart = y[:6] - c[mine]
+            drawn = c[mine] + np.sign(apart) * np.maximum(np.abs(apart) - pull[t] * eta1[t] / 2, 0)
+            x = np.append(drawn, y[6:])
+            mine = np.abs(drawn[:, None] - c).argmin(1)
+            slope = matrix @ (np.append(c[mine], y[6:]) - centre)
+            sides = np.array([np.sign(drawn[mine == j] - c[j]).sum() for j in range(3)])
+        else:
+            sides = np.zeros(3)
+        h = np.array([slope[:6][mine == j].sum() for j in range(3)])
+        c = c - eta2[t] * h + pull[t] * eta2[t] / 2 * sides
+        if t >= 6:
+            x = np.append(c[mine], y[6:])
+        c = np.sort(c)
+        path.append((x, c, 0.4 * (w - x)))
+
+    with jax.enable_x64(True):
+        oracle = exact(lambda model: _bowl(matrix, jnp.append(model["body"], model["offset"]) - centre))
+        centers = [-1.0, 0.1, 1.2]
+        rates = {"step_size": ETA1, "centers_step_size": ETA2, "lambda_": PULL}
+        others = {"lambda_p": 0.4, "weight_decay": 0.3, "fine_tune_after": 6} | options
+        objective = quantized(levels=3, keep=["vectors"], centers=centers, **rates, **others)
+        start, shared = jax.tree.map(jnp.asarray, START), {"body": jnp.asarray(w[:6].reshape(2, 3)), "offset": w[6:]}
+        own, step = objective.begin(start, 0), jax.jit(lambda own: objective.gradient(oracle, own, shared, shared, KEY))
+        for x, c, slope in path:
+            own, found, _ = step(own)
+            same(own.levels, {"body": c}, rtol=1e-5)
+            for ours, expected in ((own.weights, x), (found, slope)):
+                same(np.append(ours["body"], ours["offset"]), expected, rtol=1e-5, atol=1e-7)
+
+
+def _bowl(matrix, apart):
+    return 0.5 * apart @ matrix @ apart
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
