@@ -166,7 +166,7 @@ def by_default(problem, name):
 @pytest.mark.parametrize(
     ("name", "lambda_p", "learns"),
     [
-        ("qupel", 0.025, True),  # Sec. 7
+        ("qupel", 0.025, True),  # Sec. 7.2
         ("qupel_async", 0.025, True),
         ("qupel_push", 0.025, True),
         ("local_quantized", 0.0, True),  # Algorithm 1
