@@ -190,9 +190,12 @@ class Recorder:
 
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
-        for client in self.cell.clients.participating:
+        clients, seed = self.cell.clients, self.cell.seed
+        for client in clients.participating:
             if self._shapes(snapshot, client).levels:
-                return view_layers(own_model(self._prepared.adapt, self.cell.clients, snapshot, self.cell.seed, client))
+                return view_layers(own_model(self._prepared.adapt, clients, snapshot, seed, client))
+            if not jax.tree.leaves(snapshot.own(client)):
+                break  # where nothing is kept, all clients are alike
         return {}
 
     def _shapes(self, snapshot: Snapshot, client: int) -> Compressed:
