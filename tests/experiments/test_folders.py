@@ -163,3 +163,13 @@ def test_a_function_that_is_run_is_known_to_the_folder_by_its_name(file, tmp_pat
     idiolect.run(import_reference(f"{file}:make"), out=tmp_path / "out")
     assert saved_tables(tmp_path / "out")["factory"] == f"{file}:make"
     idiolect.run(mine(seeds=[0]), out=tmp_path / "out")  # who made it changes nothing of what it is
+
+
+@pytest.mark.parametrize("change", ['name = "../../outside"', 'label = "a/b"', "references"])
+def test_no_name_in_a_folder_leads_out_of_it(change, tmp_path):
+    lines = '[[algorithms]]\nname = "fedavg"\n' if change == "references" else f"[[algorithms]]\n{change}\n"
+    lines = lines if "name =" in lines else lines + 'name = "fedavg"\n'
+    evaluation = '[evaluation]\nreferences = ["../outside"]\n' if change == "references" else ""
+    (tmp_path / "recipe.toml").write_text(evaluation + lines)
+    with pytest.raises(UserMistake, match="should match pattern"):
+        idiolect.open_run(tmp_path)

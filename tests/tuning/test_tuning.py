@@ -116,6 +116,18 @@ def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
     assert again[0].trials[:2] == first[0].trials
 
 
+def test_trials_of_something_else_are_refused_with_the_difference_named(tmp_path):
+    tune(experiment("fedavg"), [read_search("training.step_size=0.1|0.2")], trials=1, seeds=[5], out=tmp_path)
+    other = [read_search("training.step_size=0.1|0.3")]
+    with pytest.raises(UserMistake, match=r"tuning.search.*0.1\|0.2.* there and .*0.1\|0.3.* here"):
+        tune(experiment("fedavg"), other, trials=1, seeds=[5], out=tmp_path)
+    with pytest.raises(UserMistake, match=r"horizon is 40\.0 there and 50\.0 here"):
+        tune(experiment("fedavg").replace(horizon=50.0), other, trials=1, seeds=[5], out=tmp_path)
+    (tmp_path / "tuned.toml").unlink()
+    with pytest.raises(UserMistake, match=r"has trials, but no tuned.toml"):
+        tune(experiment("fedavg"), other, trials=1, seeds=[5], out=tmp_path)
+
+
 def test_a_trial_that_diverges_is_noted_and_never_chosen(tmp_path):
     searches = [read_search("training.step_size=0.1|1e30")]
     (study,) = tune(experiment("fedavg"), searches, trials=4, seeds=[5], out=tmp_path)[1]

@@ -10,6 +10,7 @@ from idiolect.protocols.attacks import Attack
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)]  # it becomes part of a path
 
 
 class Table(BaseModel):
@@ -92,7 +93,7 @@ class Evaluation(Table):
     at_most: Count | None = None
     headline: Literal["steps", "own"] = "steps"
     groups: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = {}
-    references: list[str] = []
+    references: list[FileName] = []
 
     @field_validator("steps")
     @classmethod
@@ -134,8 +135,8 @@ class NamedAlgorithm(Table):
         'mine'
     """
 
-    name: str
-    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)] | None = None
+    name: FileName
+    label: FileName | None = None
     objective: dict[str, Any] = {}
     protocol: dict[str, Any] = {}
     training: OwnTraining = OwnTraining()

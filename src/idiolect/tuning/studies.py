@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tomli_w
 
 from idiolect.engines import Workers
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
+from idiolect.experiments.describing import describe, difference
 from idiolect.experiments.evaluation_plan import headline_column, plan_evaluation
-from idiolect.experiments.recipe_files import completed
+from idiolect.experiments.recipe_files import completed, read_toml
 from idiolect.experiments.recipe_tables import Chosen, NamedAlgorithm
 from idiolect.experiments.records import CellRecord
 from idiolect.experiments.running import Services, run_cells
 from idiolect.experiments.value import Experiment
+from idiolect.files import write_atomically
 from idiolect.tuning.search_space import Search, searches_of, with_settings
 
-JOURNAL = "journal.log"
+JOURNAL, TUNED = "journal.log", "tuned.toml"
 
 
 class Trial(NamedTuple):
@@ -90,7 +93,7 @@ def tune(
     if common:
         raise UserMistake(f"seed {common[0]} is both to choose settings and to be scored; tune on other seeds")
     experiment, folder = completed(experiment), Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_folder(folder, {**describe(experiment), "tuning": {"seeds": list(seeds), "search": _told(searches)}})
     studies, lines = [], []
     for line in experiment.lines:
         if not isinstance(line, NamedAlgorithm):
@@ -104,10 +107,23 @@ def tune(
         split="validation",
         seeds=list(seeds),
         trials=trials,
-        search=_told(experiment, searches),
+        search=_told(searches),
         scores=_scores(studies),
     )
     return completed(experiment.replace(algorithms=lines, chosen=chosen)), studies
+
+
+def _check_folder(folder: Path, tables: dict[str, Any]) -> None:
+    """Note what is tuned, and refuse a folder that has trials of something else: they could not be compared."""
+    noted = folder / TUNED
+    if noted.is_file():
+        if found := difference(read_toml(noted.read_text("utf-8"), str(noted)), tables):
+            raise UserMistake(f"--out {folder} has trials of another experiment or search: {found}; name a new folder")
+        return
+    if (folder / JOURNAL).exists():
+        raise UserMistake(f"--out {folder} has trials, but no {TUNED} that says of what; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(noted, tomli_w.dumps(tables).encode())
 
 
 class _Judge(NamedTuple):
@@ -197,7 +213,7 @@ def _suggested(trial: Any, search: Search) -> Any:
     return float(f"{trial.suggest_float(search.name, search.low, search.high, log=search.scale == 'log'):.3g}")
 
 
-def _told(experiment: Experiment, searches: Sequence[Search]) -> dict[str, str]:
+def _told(searches: Sequence[Search]) -> dict[str, str]:
     return {f"{search.label}.{search.name}": str(search) for search in searches}
 
 
