@@ -85,6 +85,6 @@ def reference_to(function: Callable[..., Any]) -> str | None:
     if not name.isidentifier() or module is None:
         return None
     if module == "__main__" or module.startswith(_PREFIX):
-        file = inspect.getsourcefile(function)
-        return None if file is None else f"{Path(file).resolve()}:{name}"
+        file = inspect.getsourcefile(function)  # a notebook's cell has the name of a file that is not there
+        return f"{Path(file).resolve()}:{name}" if file is not None and Path(file).is_file() else None
     return f"{module}:{name}"

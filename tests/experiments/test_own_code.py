@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import idiolect
 from idiolect import catalog
 from idiolect.cli import main
+from idiolect.own_code import reference_to
 from tests.experiments.own import written
 
 PROBLEM = """
@@ -252,3 +254,12 @@ def test_a_package_cannot_take_the_name_of_a_built_in_objective(package):
     assert catalog.OBJECTIVES.source("moreau") == "idiolect"
     assert catalog.OBJECTIVES["moreau"].__module__.startswith("idiolect.")
     assert not (package / "imported").exists()
+
+
+def test_a_function_of_a_notebook_is_called_as_it_is(tmp_path):
+    """Its cell is no file that another process could import, but this one has the function."""
+    cell = "def make():\n    return idiolect.Experiment(idiolect.Choice('quadratics'), ['fedavg'], horizon=30.0)\n"
+    names = {"__name__": "__main__", "idiolect": idiolect}
+    exec(compile(cell, str(tmp_path / "cell.py"), "exec"), names)
+    assert reference_to(names["make"]) is None
+    assert idiolect.run(names["make"], out=tmp_path / "run").experiment.factory is None
