@@ -256,6 +256,18 @@ def noisy_oracle() -> Oracle:
     )
 
 
+def test_a_personal_model_of_moreau_sees_as_many_batches_as_plain_steps_would():
+    """Line 10 has one batch D for all inner steps; a client's own model must not see less than its rivals'."""
+    oracle, w = noisy_oracle(), jnp.array([0.3, -0.2, 0.1])
+    personal = training = w
+    for step in range(4):
+        personal = personal - 0.05 * (oracle.gradient(personal, jax.random.fold_in(KEY, step))[1] + 3 * (personal - w))
+        training = training - 0.05 * (oracle.gradient(training, KEY)[1] + 3 * (training - w))
+    made = moreau(lambda_=3.0, iterations=4, inner_step_size=0.05)
+    np.testing.assert_allclose(made.adapt(oracle, (), w, KEY).params, personal, rtol=1e-10)
+    np.testing.assert_allclose(gradient(made, oracle, w, w)[0], 3 * (w - training), rtol=1e-10)
+
+
 def test_an_oracle_of_a_plain_function_is_enough():
     grads, _ = gradient(plain(), exact(lambda w: (w**2).sum()), jnp.array([1.0, 2.0]), None)
     np.testing.assert_allclose(grads, [2.0, 4.0])

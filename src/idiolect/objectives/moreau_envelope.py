@@ -12,7 +12,9 @@ Personalized federated learning with Moreau envelopes (pFedMe). 2020, Algorithm 
 | MEMRL, "Bi-level optimization" (a): a new batch in every inner step | `batches="independent"` |
 
 Deviations: line 11 is given an iteration cap, and tells when the cap cut it short (`capped`) with the gradient norm at
-the last point it measured (`residual`): at the returned point if the accuracy was met, one step before it if not.
+the last point it measured (`residual`): at the returned point if the accuracy was met, one step before it if not. A
+client's own model, the minimiser of (6) over all its data, is found with a new batch in every inner step (`adapt`): it
+sees as many samples as a rival's plain steps do, where one batch would do for line 10.
 
 Laws: as lambda grows the gradient tends to the plain one; the gradient matches finite differences of the value when
 the inner problem is solved; lambda must exceed the smoothness L of f_i for h to be strongly convex.
@@ -58,8 +60,9 @@ def moreau(
         ()
     """
     rate = 0.5 / lambda_ if inner_step_size is None else inner_step_size
+    independent = batches == "independent"
 
-    def solve(oracle: Oracle, anchor: Params, key: Key) -> tuple[Params, Info]:
+    def solve(oracle: Oracle, anchor: Params, key: Key, fresh: bool) -> tuple[Params, Info]:
         # Alg. 2, l. 10-11. The same key means the same batch D.
         def unfinished(state: tuple[Params, Scalar, Scalar, Scalar]) -> Scalar:
             _, residual, count, _ = state
@@ -67,7 +70,7 @@ def moreau(
 
         def improve(state: tuple[Params, Scalar, Scalar, Scalar]) -> tuple[Params, Scalar, Scalar, Scalar]:
             theta, _, count, _ = state
-            loss, grads = oracle.gradient(theta, key if batches == "shared" else jax.random.fold_in(key, count))
+            loss, grads = oracle.gradient(theta, jax.random.fold_in(key, count) if fresh else key)
             grads = optax.tree.add_scale(grads, lambda_, optax.tree.sub(theta, anchor))
             residual = optax.tree.norm(grads).astype(jnp.float32)
             step = jnp.where(residual > accuracy, rate, 0.0)
@@ -78,16 +81,16 @@ def moreau(
         return theta, {"loss": loss, "residual": residual, "capped": (residual > accuracy).astype(jnp.float32)}
 
     def value(oracle: Oracle, params: Params, received: Params, key: Key) -> Scalar:
-        theta, _ = solve(oracle, params, key)
+        theta, _ = solve(oracle, params, key, independent)
         distance = optax.tree.norm(optax.tree.sub(theta, params), squared=True)
         return oracle.value(theta, key) + 0.5 * lambda_ * distance  # PersA-FL (6)
 
     def gradient(oracle: Oracle, params: Params, received: Params, key: Key) -> tuple[Params, Info]:
-        theta, info = solve(oracle, params, key)
+        theta, info = solve(oracle, params, key, independent)
         return optax.tree.scale(lambda_, optax.tree.sub(params, theta)), info  # Alg. 2, l. 12; (10)
 
     def adapt(oracle: Oracle, params: Params, key: Key) -> Params:
-        return solve(oracle, params, key)[0]
+        return solve(oracle, params, key, fresh=True)[0]
 
     def check(known: Known) -> tuple[str, ...]:
         check_lambda(lambda_, known.smoothness)
