@@ -84,7 +84,7 @@ class Bench(NamedTuple):
         offer, kept = server.offer(server.init(params, 3)), personal or {}
 
         def model(client: int) -> object:
-            return work.model(kept[client] if client in kept else work.init(offer, client), offer)
+            return work.model(kept[client] if client in kept else work.init(offer, client, jax.random.key(0)), offer)
 
         return Snapshot(0.0, 0, params, model, kept, lambda client: (), {})
 

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import jax
 
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Peer, Problem, Protocol, Screening, StepRule
+from idiolect.contracts import Algorithm, Key, Peer, Problem, Protocol, PyTree, Screening, Sharing, StepRule
 from idiolect.errors import UserMistake
-from idiolect.network import topologies
+from idiolect.network import changing_graphs, random_graphs, topologies
 from idiolect.network.delays import LAWS
 from idiolect.options import checked, known, make
 from idiolect.problems import data, models, ranking, synthetic, worlds
 from idiolect.problems.images import image_problem
 from idiolect.protocols.attacks import Attack, under_attack
 from idiolect.registry import Choice, Registry
+from idiolect.sharing import keep_private
 
 OBJECTIVES = Registry(
     "objectives",
@@ -26,6 +27,8 @@ OBJECTIVES = Registry(
         "proximal": objectives.proximal,
         "maml": objectives.maml,
         "moreau": objectives.moreau,
+        "ditto": objectives.ditto,
+        "apfl": objectives.apfl,
         "quantized": objectives.quantized,
         "binary_relax": objectives.binary_relax,
         "post_training": objectives.post_training,
@@ -39,6 +42,7 @@ PROTOCOLS = Registry(
         "scaffold": protocols.scaffold,
         "asynchronous": protocols.asynchronous,
         "buffered": protocols.buffered,
+        "mixing": protocols.mixing,
     },
 )
 PEERS = Registry(
@@ -73,7 +77,9 @@ TOPOLOGIES = Registry(
         "star": topologies.star,
         "grid": topologies.grid,
         "complete": topologies.complete,
-        "random_regular": topologies.random_regular,
+        "random_regular": random_graphs.random_regular,
+        "one_peer": changing_graphs.one_peer,
+        "changing": changing_graphs.changing,
         "edges": topologies.edges,
         "file": topologies.file,
     },
@@ -89,6 +95,7 @@ class Cell(NamedTuple):
     source: str
     defaults: Mapping[str, Any] = {}  # of the objective
     local_steps: int | None = None
+    sharing: Sharing = Sharing()
 
 
 ALGORITHMS = {
@@ -100,8 +107,18 @@ ALGORITHMS = {
     "pfedme": Cell("moreau", "synchronous", "Dinh et al. 2020"),
     "fedasync": Cell("plain", "asynchronous", "Xie et al. 2019; PersA-FL, option A"),
     "fedbuff": Cell("plain", "buffered", "Nguyen et al. 2022"),
+    "fedasync_mixing": Cell("proximal", "mixing", "Xie et al. 2019, Algorithm 1"),
+    "ditto": Cell("ditto", "synchronous", "Li et al. 2021"),
+    "ditto_async": Cell("ditto", "asynchronous", "Ditto without waiting"),
+    "ditto_push": Cell("ditto", "running_sum", "Ditto without a server"),
+    "apfl": Cell("apfl", "synchronous", "Deng et al. 2020"),
+    "apfl_async": Cell("apfl", "asynchronous", "APFL without waiting"),
     "persa_fl_maml": Cell("maml", "asynchronous", "Toghani et al. 2023, option B"),
     "persa_fl_me": Cell("moreau", "asynchronous", "Toghani et al. 2023, option C"),
+    "fedper": Cell("plain", "synchronous", "Arivazhagan et al. 2019", sharing=Sharing(["last"])),
+    "lg_fedavg": Cell("plain", "synchronous", "Liang et al. 2020", sharing=Sharing(["body"])),
+    "fedrep": Cell("plain", "synchronous", "Collins et al. 2021", sharing=Sharing(["last"], "private_first")),
+    "fedbabu": Cell("plain", "synchronous", "Oh et al. 2022", sharing=Sharing(["last"], "shared_only")),
     "pars_push": Cell("maml", "running_sum", "Toghani et al. 2022", {"batches": "shared"}),
     "pars_push_me": Cell("moreau", "running_sum", "PARS-Push with Moreau envelopes"),
     "rasgp": Cell("plain", "running_sum", "Spiridonoff et al. 2020"),
@@ -136,6 +153,12 @@ def serverless(name: str) -> bool:
     return cell(name).protocol in PEERS
 
 
+def shares_model(name: str) -> bool:
+    """Do the clients of this algorithm learn a model together?"""
+    combine = protocol_of(name, {})
+    return isinstance(combine, Peer) or combine.shares
+
+
 def combiners(name: str) -> Registry:
     """The registry that has this protocol: the one with a server, or the one without."""
     return PEERS if name in PEERS else PROTOCOLS
@@ -166,6 +189,7 @@ def algorithm(
     label: str | None = None,
     screening: Screening = Screening(),
     attack: Attack | None = None,
+    sharing: Sharing | None = None,
 ) -> Algorithm:
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
@@ -186,7 +210,9 @@ def algorithm(
         step_rule,
         screening,
     )
+    made = made._replace(sharing=chosen.sharing if sharing is None else sharing)
     check_algorithm(made, problem)
+    made = keep_private(made, problem.init)
     return made if attack is None else attacked(made, attack, problem)
 
 
@@ -196,12 +222,20 @@ def check_algorithm(made: Algorithm, problem: Problem) -> None:
         raise UserMistake(
             f"training.step_rule is '{made.step_rule.name}', but {made.name} has a server and knows constant steps only"
         )
+    if not isinstance(made.protocol, Peer) and problem.clients.start_models is not None:
+        raise UserMistake(
+            f"clients.start_models is given, but {made.name} has a server, which starts with one model; leave it out"
+        )
     for field in ("local_steps", "step_size", "batch_size"):
         if not getattr(made, field) > 0:
             raise UserMistake(f"training.{field} is {getattr(made, field)}, but must be positive")
     made.objective.check(problem.known)
     # A problem without the layers that an objective asks for is refused here.
-    jax.eval_shape(lambda key: made.objective.begin(problem.init(key), 0), jax.random.key(0))
+
+    def begin(key: Key) -> PyTree:
+        return made.objective.begin(made.objective.shared(problem.init(key)), 0, key)
+
+    jax.eval_shape(begin, jax.random.key(0))
 
 
 def advice(made: Algorithm, problem: Problem) -> list[str]:

@@ -27,7 +27,7 @@ ACCURATE: dict[str, Objective] = {
     "maml-2-hessian-free": maml(steps=2, step_size=0.1, derivative="hessian_free", delta=1e-5),
     "moreau": moreau(lambda_=6.0, accuracy=1e-7, iterations=5000, inner_step_size=0.1),
 }
-KEPT = {name: {"keep": []} for name in ("quantized", "binary_relax", "post_training")}
+KEPT = {name: {"keep": []} for name in ("quantized", "binary_relax", "post_training")} | {"ditto": {}, "apfl": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def gradient(objective: Objective, oracle: Oracle, params, received):
 
 
 def test_every_objective_of_the_catalog_is_tested_here():
-    # Those that keep something on the client have laws of their own, in tests/quantization.
+    # Those that keep something on the client have laws of their own, in tests/quantization and tests/sharing.
     shared = {
         name for name, factory in OBJECTIVES.items() if objective_laws.is_stateless(factory(**KEPT.get(name, {})))
     }

@@ -86,7 +86,7 @@ def test_in_32_bits_agents_keep_what_they_would_with_a_server():
     program = peer_program(problem, algorithm)
     lane = [a_lane(problem)]
     agents = peer_laws.engines_agree(problem, program, lane, ONE_WORKER, tolerance=1e-5, wide=False)
-    begun = algorithm.objective.begin(problem.init(jax.random.key(0)), 0)
+    begun = algorithm.objective.begin(problem.init(jax.random.key(0)), 0, jax.random.key(0))
     kinds = [leaf.dtype for leaf in jax.tree.leaves(begun)]
     assert np.dtype(np.float64) not in kinds
     for agent in agents:

@@ -47,7 +47,7 @@ def coin():
 def wider_and_wider():
     """Keeps a list that grows by one with every gradient."""
     return objectives.plain()._replace(
-        begin=lambda params, client: jnp.zeros(1),
+        begin=lambda params, client, key: jnp.zeros(1),
         gradient=lambda oracle, own, params, received, key: (
             jnp.append(own, 0.0),
             *gradient(oracle, params, received, key),
@@ -107,7 +107,7 @@ def favours_some(learner):
         _, upload, info = made.turn((), offer, shard, key)
         return number, upload._replace(delta=optax.tree.scale(1 + number, upload.delta)), info
 
-    return made._replace(init=lambda offer, client: jnp.float32(client / 10), turn=turn, own=lambda number: ())
+    return made._replace(init=lambda offer, client, key: jnp.float32(client / 10), turn=turn, own=lambda number: ())
 
 
 def sends_pairs(learner):

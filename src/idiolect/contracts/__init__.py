@@ -9,7 +9,7 @@ Everything is a small frozen record of pure functions over pytrees: state goes i
 comes from explicit keys, and every function can be compiled. The type of each function says its arguments by name.
 """
 
-from idiolect.contracts.algorithm import Algorithm, Screening, StepRule
+from idiolect.contracts.algorithm import Algorithm, Screening, Sharing, StepRule, TrainOrder
 from idiolect.contracts.aliases import Batch, Info, Key, Params, PyTree, Scalar
 from idiolect.contracts.client_data import Clients, Shard, Split
 from idiolect.contracts.constants import Constants, Variation
@@ -24,7 +24,7 @@ from idiolect.contracts.objective import (
     uncompressed,
 )
 from idiolect.contracts.peer import Mass, Message, Peer
-from idiolect.contracts.problem import Metric, Problem, Scene
+from idiolect.contracts.problem import Metric, Origin, Problem, Scene
 from idiolect.contracts.protocol import Learner, Protocol, Schedule, Server, Upload, Work
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Metric",
     "Objective",
     "Oracle",
+    "Origin",
     "Params",
     "Peer",
     "PersonalSteps",
@@ -55,8 +56,10 @@ __all__ = [
     "Screening",
     "Server",
     "Shard",
+    "Sharing",
     "Split",
     "StepRule",
+    "TrainOrder",
     "Upload",
     "Variation",
     "Work",

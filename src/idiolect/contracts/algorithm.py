@@ -1,8 +1,9 @@
 """The algorithm record: an objective under a protocol, and how a client descends."""
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
 from idiolect.contracts.objective import Objective
 from idiolect.contracts.peer import Peer
@@ -13,17 +14,21 @@ class StepRule(NamedTuple):
     """The step size theta(t) of round t, as a multiple of an algorithm's step size c.
 
     Args:
-        name: `constant` is c, `decreasing` c / (t + offset), `horizon` c sqrt(n / T), for n agents and T rounds.
+        name: `constant` is c, `decreasing` c / (t + offset), `horizon` c sqrt(n / T), for n agents and T rounds (of
+            PARS-Push, Theorem 1), `inverse` c / t and 0 in round 0 (its Proposition 1, with c = 1 / mu), `own`
+            c theta(t).
         offset: Of `decreasing`.
+        theta: Of `own`: a function of the round t = 0, 1, 2, …, in Python.
 
     Example:
         >>> from idiolect import StepRule
-        >>> StepRule("decreasing", offset=10.0).name
-        'decreasing'
+        >>> StepRule("own", theta=lambda t: 0.5**t).theta(2)
+        0.25
     """
 
-    name: Literal["constant", "decreasing", "horizon"] = "constant"
+    name: Literal["constant", "decreasing", "horizon", "inverse", "own"] = "constant"
     offset: Annotated[float, Gt(0)] = 1.0
+    theta: Callable[[int], float] | None = None
 
 
 class Screening(NamedTuple):
@@ -32,7 +37,8 @@ class Screening(NamedTuple):
     Args:
         policy: `reject` leaves them out, `clip` leaves them out or, if only too large, cuts them down, `stop` ends the
             run.
-        too_large: How many times as long as updates usually are.
+        too_large: How many times as long as updates usually are, which is the median over clients. Longer ones cannot
+            be told from lies by their length alone; what honest clients come to is measured in docs/lies.md.
 
     Example:
         >>> from idiolect import Screening
@@ -41,7 +47,31 @@ class Screening(NamedTuple):
     """
 
     policy: Literal["reject", "clip", "stop"] = "reject"
-    too_large: Annotated[float, Gt(1)] = 1e4
+    too_large: Annotated[float, Gt(1)] = 25.0
+
+
+TrainOrder = Literal["together", "private_first", "shared_only"]
+
+
+class Sharing(NamedTuple):
+    """Which part of a model stays with a client, and when it learns.
+
+    Args:
+        private: `first`, `last`, `body` or patterns of names such as `dense.*`; in Python, also a function of a name.
+        train_order: Whether the private part learns together with the rest, before it, or not while clients train.
+        private_steps: How many local steps of a turn are the private part's, where it learns before the other.
+        tune_steps: By how many steps a client tunes a private part that nobody has trained.
+
+    Example:
+        >>> from idiolect import Sharing
+        >>> Sharing(private=["last"]).train_order
+        'together'
+    """
+
+    private: Sequence[str] | Callable[[str], bool] = ()
+    train_order: TrainOrder = "together"
+    private_steps: Annotated[int, Ge(1)] = 5
+    tune_steps: Annotated[int, Ge(0)] = 10
 
 
 class Algorithm(NamedTuple):
@@ -57,6 +87,7 @@ class Algorithm(NamedTuple):
         step_rule: How the step size changes from round to round, where there is no server.
         screening: What a server does with updates that cannot be right.
         attacked: Whether some clients lie, so that to diverge is a result and not a mistake.
+        sharing: Which part of the model stays with its client.
 
     Example:
         >>> from idiolect import Algorithm, objectives, protocols
@@ -73,3 +104,4 @@ class Algorithm(NamedTuple):
     step_rule: StepRule = StepRule()
     screening: Screening = Screening()
     attacked: bool = False
+    sharing: Sharing = Sharing()

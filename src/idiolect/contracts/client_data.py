@@ -32,13 +32,17 @@ class Split(NamedTuple):
 
 
 class Clients(NamedTuple):
-    """Every client's data in four parts that never overlap, and which clients take no part in training."""
+    """Every client's data in four parts that never overlap, and which clients take no part in training.
+
+    `start_models`, a pytree of arrays with a row for each client, is for agents without a server that start apart.
+    """
 
     train: Split
     adapt: Split
     validation: Split
     test: Split
     unseen: frozenset[int] = frozenset()
+    start_models: PyTree | None = None
 
     @property
     def total(self) -> int:

@@ -68,9 +68,12 @@ def uncompressed(params: Params) -> Compressed:
 
 
 class Begin(Protocol):
-    """What an objective keeps on a client at first, from the model that the client receives first."""
+    """What an objective keeps on a client at first, from the model that the client receives first.
 
-    def __call__(self, params: Params, client: int, /) -> PyTree: ...
+    The key is the run's, the same for all clients: the one that the first shared model is drawn with.
+    """
+
+    def __call__(self, params: Params, client: int, key: Key, /) -> PyTree: ...
 
 
 class Value(Protocol):
@@ -91,6 +94,18 @@ class Adapt(Protocol):
     """The model that a client uses, from what it keeps and what it has received."""
 
     def __call__(self, oracle: Oracle, own: PyTree, params: Params, key: Key, /) -> Compressed: ...
+
+
+class Shared(Protocol):
+    """What of a whole model travels: the same tree with None in the place of what stays on the client."""
+
+    def __call__(self, params: Params, /) -> Params: ...
+
+
+class Whole(Protocol):
+    """A client's whole model, from what it keeps and from what it has received."""
+
+    def __call__(self, own: PyTree, params: Params, /) -> Params: ...
 
 
 class Known(NamedTuple):
@@ -127,14 +142,17 @@ class Objective(NamedTuple):
     """What a client minimises, made from its oracle.
 
     Args:
-        begin: What it keeps on a client at first, the client's `own` (QuPeL's x_i and c_i): it stays on the client
-            between turns and never travels. `stateless` makes an objective that keeps nothing.
+        begin: What it keeps on a client at first, the client's `own` (QuPeL's x_i and c_i). No protocol sends it to
+            others; an engine on many machines may carry it to where the client works and keep it in checkpoints
+            (docs/privacy.md). `stateless` makes an objective that keeps nothing.
         value: What is minimised; `received` is the model as it was sent, before local steps.
         gradient: Moves what is the client's own, and tells where the shared model should go.
         adapt: The model that a client uses.
         check: Refuses problems on which the objective cannot work, and gives advice.
         minimises: Says in closed form what the cost is, where a problem may know its minimiser.
         family: The objectives that differ from this one in numbers only.
+        shared: What of a whole model travels; by default all of it. Servers and peers see nothing else.
+        whole: A client's whole model again, before it adapts.
     """
 
     begin: Begin
@@ -144,6 +162,8 @@ class Objective(NamedTuple):
     check: Check = lambda known: ()
     minimises: PersonalSteps | None = None
     family: Family | None = None
+    shared: Shared = lambda params: params
+    whole: Whole = lambda own, params: params
 
 
 class PlainValue(Protocol):
@@ -195,11 +215,11 @@ def stateless(
         ...     loss, grads = oracle.gradient(params, key)
         ...     return grads, {"loss": loss}
         >>> objective = stateless(value, gradient)
-        >>> objective.begin(jnp.zeros(2), 0)
+        >>> objective.begin(jnp.zeros(2), 0, jax.random.key(0))
         ()
     """
     return Objective(
-        begin=lambda params, client: (),
+        begin=lambda params, client, key: (),
         value=lambda oracle, own, params, received, key: value(oracle, params, received, key),
         gradient=lambda oracle, own, params, received, key: (own, *gradient(oracle, params, received, key)),
         adapt=lambda oracle, own, params, key: uncompressed(adapt(oracle, params, key)),

@@ -61,11 +61,21 @@ class ReadPeer(Protocol):
     def __call__(self, state: PyTree, /) -> Params: ...
 
 
+class Redirect(Protocol):
+    """An agent that wakes now sends to so many others, on a graph that changes."""
+
+    def __call__(self, state: PyTree, degree: Scalar, /) -> PyTree: ...
+
+
 class Peer(NamedTuple):
     """A protocol without a server: what one agent does, as pure functions of its own state.
 
     A simulator maps them over all agents; a peer on a real network calls the same functions on its own state.
     What `receive` returns for the messages of one waking is added up and given to `settle`.
+
+    With `summed_steps` the step sizes of the rounds that an agent slept through add up (PARS-Push, Alg. 1, l. 4);
+    without, it steps with that of the round in which it wakes. `redirect` is for graphs that change: without it, an
+    agent shares out to all that it ever sends to.
     """
 
     carries: Literal["sums", "shares", "copies"]  # a newer sum says all that older ones said; a share leaves its sender
@@ -76,3 +86,5 @@ class Peer(NamedTuple):
     settle: Settle
     holds: Holds
     read: ReadPeer
+    summed_steps: bool = True
+    redirect: Redirect | None = None

@@ -1,7 +1,8 @@
 """The problem interface: a client's model, oracle, metric and data, and what is known of its loss."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -69,6 +70,35 @@ class ShowScene(Protocol):
     def __call__(self, params: Params, shard: Shard, /) -> Scene: ...
 
 
+class WriteModel(Protocol):
+    """Write a model for the library it comes from, as the file's suffix says, with what is told about it."""
+
+    def __call__(self, params: Params, file: Path, about: Mapping[str, str], /) -> None: ...
+
+
+class Origin(NamedTuple):
+    """The library that a model comes from, and what that gets back.
+
+    Args:
+        library: What it is called.
+        bridge: How its functions are reached.
+        others: The same problem by its other bridges, made when they are asked for.
+        state_dict: All that the library knows of a model, by its own names.
+        write: Writes the same to a file (`.safetensors`), or the model as a graph where the library can (`.onnx`).
+    """
+
+    library: str
+    bridge: str
+    others: Mapping[str, Callable[[], "Problem"]]
+    state_dict: Callable[[Params], dict[str, Any]]
+    write: WriteModel
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it tells experiments apart; its functions follow from the problem's."""
+        return {"library": self.library, "bridge": self.bridge}
+
+
 class Problem(NamedTuple):
     """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
 
@@ -86,6 +116,7 @@ class Problem(NamedTuple):
         references: Score the best there is, or a classic rival.
         scene: What a model does on some rows, for a picture.
         variation: That of the training data.
+        origin: The library that its model comes from, if not this one.
     """
 
     name: str
@@ -101,6 +132,7 @@ class Problem(NamedTuple):
     references: Mapping[str, ScoreReference] = {}
     scene: ShowScene | None = None
     variation: Variation | None = None
+    origin: Origin | None = None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

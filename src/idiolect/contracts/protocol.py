@@ -47,7 +47,7 @@ class Upload(NamedTuple):
 class WorkInit(Callback):
     """What stays on a client before its first turn."""
 
-    def __call__(self, offer: PyTree, client: int, /) -> PyTree: ...
+    def __call__(self, offer: PyTree, client: int, key: Key, /) -> PyTree: ...
 
 
 class TakeTurn(Callback):
@@ -69,7 +69,11 @@ class WorkOwn(Callback):
 
 
 class Work(NamedTuple):
-    """A client's side of a protocol. `personal` is the state that stays on the client between its turns."""
+    """A client's side of a protocol. `personal` is the client's own state between its turns.
+
+    No protocol sends it to a server or to others. An engine may: on Ray it travels with each turn, and it is in every
+    checkpoint, so that no death of a machine loses it (docs/privacy.md).
+    """
 
     init: WorkInit
     turn: TakeTurn

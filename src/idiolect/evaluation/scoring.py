@@ -53,7 +53,7 @@ def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
 
         # Step k uses the same key whichever other numbers of steps are asked for.
         keys = jax.random.split(key, max(*budget.steps, 1))
-        models = [params]
+        models = [objective.whole(own, params)]
         for done, steps in pairwise((0, *budget.steps)):
             models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
         models.append(objective.adapt(oracle, own, params, key).params)

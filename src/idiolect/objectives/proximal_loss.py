@@ -31,9 +31,9 @@ def proximal(*, mu: Annotated[float, Ge(0)] = 0.1) -> Objective:
         The objective, which keeps nothing on the client.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from idiolect.objectives import proximal
-        >>> proximal(mu=0.1).begin(jnp.zeros(2), 0)
+        >>> proximal(mu=0.1).begin(jnp.zeros(2), 0, jax.random.key(0))
         ()
     """
 

@@ -60,8 +60,8 @@ class Alone(NamedTuple):
 
 
 def _keep_own_model(learner: Learner) -> Work:
-    def init(offer: Params, client: int) -> Alone:
-        return Alone(offer, learner.begin(offer, client))
+    def init(offer: Params, client: int, key: Key) -> Alone:
+        return Alone(offer, learner.begin(offer, client, key))
 
     def turn(personal: Alone, offer: Params, shard: Shard, key: Key) -> tuple[Alone, Upload, Info]:
         own, params, info = learner.descend(personal.own, personal.params, None, shard, key)

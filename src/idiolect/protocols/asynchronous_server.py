@@ -36,9 +36,9 @@ def asynchronous(
 
     Args:
         beta: The server's step.
-        staleness: How old updates are weighted: `constant`, `hinge` or `polynomial`.
+        staleness: How old updates are weighted: `constant`, `hinge`, `polynomial` or `delay_adaptive`.
         staleness_a: How fast weights fall with staleness.
-        staleness_b: Up to which staleness `hinge` lets an update count in full.
+        staleness_b: Up to which staleness `hinge` and `delay_adaptive` let an update count in full.
 
     Returns:
         The protocol.

@@ -108,8 +108,8 @@ def scaffold(
 
 def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
     def work(learner: Learner) -> Work:
-        def init(offer: Variates, client: int) -> Controlled:
-            return Controlled(optax.tree.zeros_like(offer.control), learner.begin(offer.params, client))
+        def init(offer: Variates, client: int, key: Key) -> Controlled:
+            return Controlled(optax.tree.zeros_like(offer.control), learner.begin(offer.params, client, key))
 
         def turn(personal: Controlled, offer: Variates, shard: Shard, key: Key) -> tuple[Controlled, Upload, Info]:
             x, c = offer

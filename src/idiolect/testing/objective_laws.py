@@ -73,7 +73,7 @@ def check_objective(
 
 def is_stateless(objective: Objective) -> bool:
     """Does it keep nothing on the client?"""
-    return not jax.tree.leaves(objective.begin(CLIENTS["quadratic"]()[1], 0))
+    return not jax.tree.leaves(objective.begin(CLIENTS["quadratic"]()[1], 0, jax.random.key(0)))
 
 
 def everything_keeps_its_type(objective: Objective, client: str) -> None:
@@ -88,7 +88,7 @@ def everything_keeps_its_type(objective: Objective, client: str) -> None:
     ):
         with jax.enable_x64(made_in_64):
             oracle, params = CLIENTS[client]()
-            own = objective.begin(params, 0)
+            own = objective.begin(params, 0, jax.random.key(0))
         with jax.enable_x64(run_in_64):
             _check_types(
                 objective, oracle, own, params, f"on the client {client}, in {where},", run_in_64 == made_in_64
@@ -131,7 +131,7 @@ def keys_name_what_is_drawn(objective: Objective, problem: Problem) -> None:
     """The same key gives the same result, another key another one; compiled, and mapped over many keys."""
     oracle = problem.oracle(problem.clients.train.shard(0), 5)
     params = problem.init(jax.random.key(0))
-    own = objective.begin(params, 0)
+    own = objective.begin(params, 0, jax.random.key(0))
 
     def step(key: jax.Array) -> tuple[PyTree, Params, Info]:
         return objective.gradient(oracle, own, params, params, key)
@@ -165,7 +165,7 @@ def gradient_is_the_slope(objective: Objective, client: str) -> None:
     with jax.enable_x64(True):
         oracle, params = CLIENTS[client]()
         received, key = a_direction(params, 5), jax.random.key(_KEY_DATA)
-        own = objective.begin(params, 0)
+        own = objective.begin(params, 0, jax.random.key(0))
 
         def value(point: Params) -> Scalar:
             return objective.value(oracle, own, point, received, key)
@@ -218,6 +218,8 @@ def runs_without_a_server(objective: Objective, problem: Problem, training: Trai
     if learns:
         with jax.enable_x64(True):
             first = problem.init(jax.random.key(0))
-            before = mean_loss(problem, objective, lambda i: first, lambda i: objective.begin(first, i))
+            before = mean_loss(
+                problem, objective, lambda i: first, lambda i: objective.begin(first, i, jax.random.key(0))
+            )
             after = mean_loss(problem, objective, lambda i: peer.read(agents[i].state), lambda i: agents[i].own)
         protocol_laws.falls(algorithm.name, before, after)

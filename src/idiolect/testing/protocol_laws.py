@@ -77,9 +77,9 @@ def check_protocol(
 def updates_keep_their_types(cell: ServerCell) -> None:
     """A server's state, and what a client keeps, have the same types after an update; and an upload fits its offer."""
     program, clients, law = cell.program, cell.problem.clients, "no update changes a type"
-    state = open_server(program, cell.problem.init(jax.random.key(0)), len(clients.participating), clients.total)
+    state = open_server(program, program.init(jax.random.key(0)), len(clients.participating), clients.total)
     opened, offer, zero = kinds(state), program.protocol.server.offer(state.server), np.int32(0)
-    before = program.work.init(offer, 0)
+    before = program.work.init(offer, 0, jax.random.key(0))
     turn = works(
         "a turn can be compiled",
         f"{cell.name}: the first turn of a client",

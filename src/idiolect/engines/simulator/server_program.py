@@ -125,7 +125,11 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         return absorb_(server_state.watch, server_state._replace(watch=_APART, totals=totals), before, turn, arrival)
 
     turn_, close_ = compile_for_clients(turn), compile_for_clients(close)
-    return Program(algorithm, protocol, work, problem.init, turn_, absorb_in_place, close_)
+
+    def init(key: Key) -> Params:
+        return algorithm.objective.shared(problem.init(key))
+
+    return Program(algorithm, protocol, work, init, turn_, absorb_in_place, close_)
 
 
 def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:

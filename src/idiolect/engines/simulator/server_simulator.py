@@ -28,6 +28,7 @@ from idiolect.network.timelines import ARRIVAL, CLOSE, Timeline, events, stalene
 from idiolect.trees import as_tensors, fill, names_of
 
 CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
+MOMENT = 0.5  # seconds to wait for a turn before the run looks up
 LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
 
 
@@ -82,6 +83,8 @@ def simulate(
         while pauses and event.time > pauses[0]:
             yield fold.snapshot(pauses.pop(0))
         if event.kind == ARRIVAL:
+            for _ in fold.waiting_for(event.turn):  # whoever asks the run to stop is heard
+                tick(event.time, partial(fold.saved, done - 1, len(times) - len(pauses)))
             fold.arrival(event.turn, ages[event.turn])
         elif event.kind == CLOSE:
             fold.close()
@@ -106,7 +109,8 @@ class Fold:
         memory: MemoryBudget,
     ) -> None:
         self._program, self._table, self._backend = program, table, backend
-        protocol, params = program.protocol, program.init(jax.random.key(seed))
+        self._key = jax.random.key(seed)
+        protocol, params = program.protocol, program.init(self._key)
         self._server = protocol.server
         self._ledger = open_server(program, params, len(clients.participating), clients.total)
         self._expected = shapes_of(self._server.offer(self._ledger.server))
@@ -126,7 +130,7 @@ class Fold:
     def rehearse(self, members: Sequence[int]) -> None:
         """Let each of these clients take a turn that counts for nothing, so that everything is compiled."""
         offer = self._server.offer(self._ledger.server)
-        jobs = [Job(-1, client, self._program.work.init(offer, client), -1, offer) for client in members]
+        jobs = [Job(-1, client, self._program.work.init(offer, client, self._key), -1, offer) for client in members]
         for job, turn in [(job, self._backend.submit(job)) for job in jobs]:
             arrival = Arrival(np.int32(-1), np.int32(job.client), np.float32(0))
             server_state = jax.tree.map(jnp.copy, self._ledger)  # absorbing overwrites some of what it is given
@@ -139,10 +143,15 @@ class Fold:
         self._under_way(turn, self._version)
         self._start_some()
 
-    def arrival(self, turn: int, age: np.float32) -> None:
-        """The server absorbs what comes of a turn, so many versions late."""
+    def waiting_for(self, turn: int) -> Iterator[None]:
+        """The moments until a turn is computed, at each of which the run can be saved as it is."""
         while turn not in self.running:
             self._start_next()
+        while not self.running[turn].done() and turn not in self._backend.ready({turn: self.running[turn]}, MOMENT):
+            yield
+
+    def arrival(self, turn: int, age: np.float32) -> None:
+        """The server absorbs what comes of a turn, so many versions late."""
         result, client = self.running.pop(turn).result(), np.int32(self._table.client[turn])
         self._forget(self._turns.pop(turn))
         before = self._before.pop(turn)
@@ -188,7 +197,7 @@ class Fold:
         first = self._server.offer(server_state.server)
         self._ledger = fill("server_state", server_state, tensors)._replace(totals=totals)
         for client in facts["clients"]:
-            self._personal[client] = fill(f"client{client}", self._program.work.init(first, client), tensors)
+            self._personal[client] = fill(f"client{client}", self._program.work.init(first, client, self._key), tensors)
         self._version, self._updates = facts["version"], facts["updates"]
         for version in set(facts["offers"].values()):
             self._offers[version] = fill(f"offer{version}", first, tensors)
@@ -206,7 +215,7 @@ class Fold:
         work, personal, offer = self._program.work, self._personal.seen_now(), self._server.offer(self._ledger.server)
 
         def state(client: int) -> PyTree:
-            return personal[client] if client in personal else work.init(offer, client)
+            return personal[client] if client in personal else work.init(offer, client, self._key)
 
         def model(client: int) -> Params:
             return work.model(state(client), offer)
@@ -234,6 +243,7 @@ class Fold:
         _, turn = heapq.heappop(self._waiting)
         client, version = int(self._table.client[turn]), self._turns[turn]
         offer = self._offers[version]
-        personal = self._personal[client] if client in self._personal else self._program.work.init(offer, client)
+        fresh = client not in self._personal
+        personal = self._program.work.init(offer, client, self._key) if fresh else self._personal[client]
         self._before[turn] = personal
         self.running[turn] = self._backend.submit(Job(turn, client, personal, version, offer))

@@ -15,7 +15,8 @@ from idiolect.network.timelines import ARRIVAL, OFFER, Timeline, events, stalene
 
 def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: int) -> tuple[Params, dict[int, PyTree]]:
     """Fold the protocol over the timeline; the final model of the server, and what stays on the clients."""
-    protocol, params = program.protocol, program.init(jax.random.key(seed))
+    key = jax.random.key(seed)
+    protocol, params = program.protocol, program.init(key)
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
     server_state = open_server(program, params, len(clients.participating), clients.total)
     expected, crowd = shapes_of(protocol.server.offer(server_state.server)), len(np.unique(table.client))
@@ -27,7 +28,7 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
             offers[event.turn] = protocol.server.offer(server_state.server)
         elif event.kind == ARRIVAL:
             shard, offer = clients.train.shard(client), offers.pop(event.turn)
-            before = personal[client] if client in personal else program.work.init(offer, client)
+            before = personal[client] if client in personal else program.work.init(offer, client, key)
             result = program.turn(before, offer, shard, training_key(seed), number)
             arrival = Arrival(number, np.int32(client), age[event.turn])
             server_state, personal[client] = take_in(program, server_state, before, result, arrival, expected)
