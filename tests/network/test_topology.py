@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
+from idiolect.network.random_graphs import random_regular
 from idiolect.network.topologies import (
     complete,
     edges,
@@ -17,7 +18,6 @@ from idiolect.network.topologies import (
     exponential,
     file,
     grid,
-    random_regular,
     ring,
     star,
 )

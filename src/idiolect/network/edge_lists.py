@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from idiolect.errors import UserMistake
+from idiolect.files import read_whole
 
 _PAIR = re.compile(r"(-?\d+)(?:\s*,\s*|\s+)(-?\d+)")
 
@@ -12,8 +13,8 @@ _PAIR = re.compile(r"(-?\d+)(?:\s*,\s*|\s+)(-?\d+)")
 def read_edges(path: str) -> Iterable[tuple[str, tuple[int, int]]]:
     """The pairs of a file, each with the place where it stands."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as reason:
+        lines = read_whole(Path(path), "topology").decode("utf-8").splitlines()
+    except UnicodeDecodeError as reason:
         raise UserMistake(f"topology {path} cannot be read: {reason}") from None
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()

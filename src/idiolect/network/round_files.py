@@ -4,6 +4,7 @@ import csv
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ def write_rounds(table: Rounds) -> bytes:
     """The table and its graph as an `.npz` archive, without any pickle."""
     packed = io.BytesIO()
     edges = np.stack([table.graph.sources, table.graph.targets])
-    np.savez_compressed(packed, awake=table.awake, edges=edges, link=table.link, sent=table.sent, arrives=table.arrives)
+    changes: dict[str, Any] = {} if table.graph.present is None else {"present": table.graph.present}
+    columns: dict[str, Any] = {"link": table.link, "sent": table.sent, "arrives": table.arrives}
+    np.savez_compressed(packed, awake=table.awake, edges=edges, **columns, **changes)
     return packed.getvalue()
 
 
@@ -45,6 +48,8 @@ def load_rounds(path: Path) -> Rounds:
         with np.load(path, allow_pickle=False) as arrays:
             awake, edges = arrays["awake"].astype(bool), arrays["edges"]
             graph = topology(awake.shape[1], [(int(a), int(b)) for a, b in edges.T])
+            if "present" in arrays:
+                graph = graph._replace(present=arrays["present"].astype(bool).reshape(-1, graph.links))
             return ordered(Rounds(graph, awake, arrays["link"], arrays["sent"], arrays["arrives"]))
     except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as reason:
         raise UserMistake(f"timeline {path} is not a table of rounds: {reason}") from None

@@ -76,12 +76,26 @@ def ordered(table: Rounds) -> Rounds:
     if silent.any():
         agent = table.graph.sources[table.link][silent][0]
         raise UserMistake(f"agent {agent} sends in round {sent[silent][0]}, but sleeps then")
+    if table.graph.present is not None:
+        gone = ~table.graph.present[sent % len(table.graph.present), table.link]
+        if gone.any():
+            which = table.link[gone][0]
+            raise UserMistake(
+                f"agent {table.graph.sources[which]} sends to agent {table.graph.targets[which]} in round "
+                f"{sent[gone][0]}, but there is no such link then"
+            )
     early = arrives < sent
     if early.any():
         raise UserMistake(f"a message sent in round {sent[early][0]} arrives in round {arrives[early][0]}, before that")
     order = np.lexsort((sent, table.link, arrives))
     columns = (column[order].astype(np.int32) for column in (table.link, sent, arrives))
     return Rounds(table.graph, table.awake, *columns)
+
+
+def sends(graph: Topology, awake: np.ndarray) -> np.ndarray:
+    """Over which links messages are sent in each round, as rounds x links: from those awake, over what is there."""
+    sending = awake[:, graph.sources]
+    return sending if graph.present is None else sending & graph.links_in(np.arange(len(awake)))
 
 
 def taken_in(table: Rounds) -> np.ndarray:
@@ -139,10 +153,10 @@ def oldest(table: Rounds, when: np.ndarray) -> int:
 
 def delivered_share(table: Rounds) -> np.ndarray:
     """For every link the share of the messages sent over it that ever arrive."""
-    sends = table.awake.sum(0)[table.graph.sources]
+    sent = sends(table.graph, table.awake).sum(0)
     pairs = np.unique(np.stack([table.link, table.sent]), axis=1)  # a message that comes twice arrived once
     arrived = np.bincount(pairs[0], minlength=table.graph.links)
-    return arrived / np.maximum(sends, 1)
+    return arrived / np.maximum(sent, 1)
 
 
 def accumulated(theta: np.ndarray, awake: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from idiolect.errors import UserMistake
+from idiolect.files import read_whole
 
 ARRIVAL, CLOSE, OFFER = 0, 1, 2  # in the order in which they happen if they happen at the same time
 NO_ROUND = -1
@@ -220,8 +221,8 @@ def read_timeline(path: Path) -> Timeline:
         2
     """
     try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as reason:
+        rows = list(csv.DictReader(read_whole(path, "timeline").decode("utf-8").splitlines()))
+    except (UnicodeDecodeError, csv.Error) as reason:
         raise UserMistake(f"timeline {path} cannot be read: {reason}") from None
     found = set(rows[0]) if rows else set()
     if not {"client", "offered", "arrived"} <= found <= set(Timeline._fields):

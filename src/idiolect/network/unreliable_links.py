@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from idiolect.errors import UserMistake
-from idiolect.network.round_tables import Rounds, ordered
+from idiolect.network.round_tables import Rounds, ordered, sends
 from idiolect.network.topologies import Topology
 
 Unbounded = Literal["unbounded"]
@@ -68,7 +68,7 @@ def draw_rounds(links: Links, graph: Topology, count: int, seed: int) -> Rounds:
         raise UserMistake(f"links.gamma_d is {links.gamma_d}, below links.least_delay, which is {links.least_delay}")
     rng = np.random.default_rng(seed)
     awake = _draw_awake(links, graph.agents, count, rng)
-    sent, link = _draw_successes(links, awake[:, graph.sources], rng)
+    sent, link = _draw_successes(links, sends(graph, awake), rng)
     arrives = sent + _draw_delays(links, len(sent), rng)
     twice = rng.random(len(sent)) < links.duplication
     again = sent[twice] + _draw_delays(links, int(twice.sum()), rng)
@@ -86,15 +86,15 @@ def _draw_awake(links: Links, agents: int, count: int, rng: np.random.Generator)
     return awake
 
 
-def _draw_successes(links: Links, sends: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_successes(links: Links, sending: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """The rounds and the links of the messages that are not lost."""
-    lost = rng.random(sends.shape) < links.loss
+    lost = rng.random(sending.shape) < links.loss
     if links.gamma_f != "unbounded":
-        failures = np.zeros(sends.shape[1], int)
-        for sending, failed in zip(sends, lost, strict=True):
+        failures = np.zeros(sending.shape[1], int)
+        for now, failed in zip(sending, lost, strict=True):
             failed &= failures < links.gamma_f
-            failures = np.where(sending, np.where(failed, failures + 1, 0), failures)
-    sent, link = np.nonzero(sends & ~lost)
+            failures = np.where(now, np.where(failed, failures + 1, 0), failures)
+    sent, link = np.nonzero(sending & ~lost)
     return sent, link
 
 

@@ -12,6 +12,8 @@ doubly stochastic.
 
 Deviations: a neighbour that was not heard from keeps its weight with x_i, so a round without messages is a local step.
 Messages of one neighbour that come together all count, but never so much that x_i keeps less than 1 / (d_i + 1).
+The step sizes of rounds that an agent sleeps through add up, as in PARS-Push, Alg. 1, l. 4; D-PSGD knows no sleep and
+has no such line (`summed_steps = false` leaves it out).
 
 Laws: with everyone awake and every message in time the average of the x_i is kept; with loss or delay it drifts.
 """
@@ -33,8 +35,11 @@ class Node(NamedTuple):
     degree: Scalar
 
 
-def gossip() -> Peer:
+def gossip(*, summed_steps: bool = True) -> Peer:
     """Average with the neighbours, by Metropolis weights, then step.
+
+    Args:
+        summed_steps: Whether the step sizes of rounds slept through add up.
 
     Returns:
         The protocol, which needs no server.
@@ -69,4 +74,5 @@ def gossip() -> Peer:
         settle=settle,
         holds=lambda node: Mass(node.x, widest(1.0)),
         read=lambda node: node.x,
+        summed_steps=summed_steps,
     )

@@ -11,7 +11,12 @@ Algorithm 1, with the uniform weights p_ji = 1 / (d_i^+ + 1).
 | l. 7: z = x / w | `read` |
 
 Deviations: an agent takes in a message when it next wakes, so that the protocol also runs where agents sleep and
-messages are late; then it is the algorithm's overlapping form.
+messages are late; then it is the algorithm's overlapping form. The step sizes of rounds that an agent sleeps through
+add up, as in PARS-Push, Alg. 1, l. 4, so that who wakes rarely counts as much as the others; SGP knows no sleep and has
+no such line (`summed_steps = false` leaves it out). Where a graph changes, shares go to the neighbours of the round.
+
+A step changes z = x / w by eta / w times the gradient, here as in the paper. Lost messages take weight along: w falls
+to zero, eta / w grows without bound, and sooner or later the run diverges, however small eta is.
 
 Laws: without loss and duplication mass is conserved and, if messages also come in order, `push_sum` does what
 `running_sum` does; a lost message takes its mass along, a doubled one brings it twice.
@@ -33,8 +38,11 @@ class Node(NamedTuple):
     degree: Scalar
 
 
-def push_sum() -> Peer:
+def push_sum(*, summed_steps: bool = True) -> Peer:
     """Send equal shares of the mass; a share that is lost is gone for good.
+
+    Args:
+        summed_steps: Whether the step sizes of rounds slept through add up.
 
     Returns:
         The protocol, which needs no server.
@@ -62,4 +70,6 @@ def push_sum() -> Peer:
         settle=lambda node, gain: node._replace(mass=optax.tree.add(node.mass, gain)),  # l. 6
         holds=lambda node: node.mass,
         read=ratio_of,  # l. 7
+        summed_steps=summed_steps,
+        redirect=lambda node, degree: node._replace(degree=degree),
     )

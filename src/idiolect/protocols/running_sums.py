@@ -15,7 +15,8 @@ gradient-push (RASGP). 2020.
 Lines 3-10, whether a node wakes and what it descends on, belong to the engine and the objective.
 
 Deviations: sums are kept in the widest floats that are enabled (the simulator enables 64 bits), since they grow with
-time while their differences do not.
+time while their differences do not. On a graph that changes an agent shares out to all that it ever sends to: what it
+could not send waits for the next message over that link, as if it had been lost.
 
 Laws: mass on nodes, in flight and lost but recoverable adds up to the start, under any loss, delay, duplication and
 reordering; without gradients every z tends to the average of the start.

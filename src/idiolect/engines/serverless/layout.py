@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Info, Message, Params, PyTree, Split
+from idiolect.contracts import Algorithm, Clients, Info, Message, Params, Peer, PyTree, Split, StepRule
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.errors import UserMistake
 from idiolect.network.round_tables import Arrivals, Rounds, accumulated, arrivals
@@ -18,12 +18,14 @@ class Lane(NamedTuple):
     """One seed of a run: who holds what, and what the network does.
 
     A lane's own algorithm differs from its program's in step sizes and in the numbers of its objective, if at all.
+    `start` is a trained model that its agents begin with, in place of a drawn one.
     """
 
     clients: Clients
     table: Rounds
     seed: int
     algorithm: Algorithm | None = None
+    start: Params | None = None
 
     @property
     def numbers(self) -> PyTree:
@@ -42,6 +44,7 @@ class Layout(NamedTuple):
     sources: jax.Array  # of every link; the last link fills up the lists below, and leads to nobody
     targets: jax.Array
     degrees: jax.Array
+    degrees_in: jax.Array | None  # rounds x agents, where a graph changes and the protocol minds
     wakers: jax.Array  # rounds x wakings: who wakes, in order; the lists end with an agent that does not exist
     step_sizes: jax.Array  # and with which step size
     links: jax.Array  # rounds x slots x messages: over which links they come, at most one over each in a slot
@@ -66,12 +69,36 @@ class State(NamedTuple):
     lowest: jax.Array  # every agent's smallest weight y so far
 
 
-def first_own(algorithm: Algorithm, lanes: Sequence[Lane], params: Sequence[Params]) -> PyTree:
+def first_models(lane: Lane, common: Params) -> Params:
+    """Every agent's model at first, row by row: the common one, or its own."""
+    members, own = lane.clients.participating, lane.clients.start_models
+    if own is None:
+        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(members), *leaf.shape)), common)
+    check_start_models(own, common, lane.clients.total)
+    return jax.tree.map(lambda rows, leaf: np.asarray(rows, leaf.dtype)[members], own, common)
+
+
+def _row(rows: PyTree, place: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[place], rows)
+
+
+def check_start_models(own: PyTree, common: Params, clients: int) -> None:
+    """Refuse models of another shape than the problem's."""
+    wanted = jax.tree.map(lambda leaf: (clients, *np.shape(leaf)), common)
+    given = jax.tree.map(np.shape, own)
+    if str(given) != str(wanted):
+        raise UserMistake(
+            f"clients.start_models has shapes {given}, but must have {wanted}: a row for each client, with a model "
+            "like that of init"
+        )
+
+
+def first_own(algorithm: Algorithm, lanes: Sequence[Lane], starts: Sequence[Params]) -> PyTree:
     """What the objective keeps on every agent at first; agents run as one batch, so all must keep the same shapes."""
     kept = [
-        (lane.algorithm or algorithm).objective.begin(start, client)
-        for lane, start in zip(lanes, params, strict=True)
-        for client in lane.clients.participating
+        (lane.algorithm or algorithm).objective.begin(_row(start, place), client, jax.random.key(lane.seed))
+        for lane, start in zip(lanes, starts, strict=True)
+        for place, client in enumerate(lane.clients.participating)
     ]
     if len({str(jax.tree.map(np.shape, own)) for own in kept}) > 1:
         raise UserMistake(
@@ -96,6 +123,7 @@ def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, ne
         sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), np.int32(0))),
         targets=jnp.asarray(np.append(_joined([graph.targets for graph in graphs], offsets), np.int32(agents))),
         degrees=jnp.asarray(np.concatenate([graph.out_degrees for graph in graphs])),
+        degrees_in=_degrees_in(algorithm, lanes),
         wakers=jnp.asarray(wakers),
         step_sizes=jnp.asarray(sizes, kind),
         links=jnp.asarray(links),
@@ -108,6 +136,14 @@ def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, ne
     )
 
 
+def _degrees_in(algorithm: Algorithm, lanes: Sequence[Lane]) -> jax.Array | None:
+    peer, graphs = algorithm.protocol, [lane.table.graph for lane in lanes]
+    if not isinstance(peer, Peer) or peer.redirect is None or all(graph.present is None for graph in graphs):
+        return None
+    rounds = np.arange(lanes[0].table.length)
+    return jnp.asarray(np.concatenate([graph.out_degrees_in(rounds) for graph in graphs], axis=1))
+
+
 def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
     """The numbers of every lane, once for each of its agents, and all rows of the same length."""
     longest = max(number.size for number in numbers)
@@ -118,8 +154,9 @@ def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
 
 def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
     """Everyone's step sizes and whether they wake, as rounds x agents."""
-    theta = step_sizes(algorithm, lane.table.graph.agents, lane.table.length)
-    return accumulated(theta, lane.table.awake), lane.table.awake
+    theta, awake = step_sizes(algorithm, lane.table.graph.agents, lane.table.length), lane.table.awake
+    summed = isinstance(algorithm.protocol, Peer) and algorithm.protocol.summed_steps
+    return (accumulated(theta, awake) if summed else np.where(awake, theta[:, None], 0.0)), awake
 
 
 def _stores(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
@@ -170,7 +207,23 @@ def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:
 
 def step_sizes(algorithm: Algorithm, agents: int, rounds: int) -> np.ndarray:
     """theta(t) for every round (PARS-Push, Proposition 1 and Theorem 1)."""
-    rule, scale = algorithm.step_rule, algorithm.step_size
+    rule, scale, t = algorithm.step_rule, algorithm.step_size, np.arange(rounds)
     if rule.name == "decreasing":
-        return scale / (np.arange(rounds) + rule.offset)
+        return scale / (t + rule.offset)
+    if rule.name == "inverse":
+        return scale * np.divide(1.0, t, out=np.zeros(rounds), where=t > 0)  # Proposition 1: theta(0) = 0
+    if rule.name == "own":
+        return scale * _own(rule, rounds)
     return np.full(rounds, scale * np.sqrt(agents / rounds) if rule.name == "horizon" else scale)
+
+
+def _own(rule: StepRule, rounds: int) -> np.ndarray:
+    if rule.theta is None:
+        raise UserMistake("training.step_rule is 'own', but has no theta; give it a function of the round, in Python")
+    values = [rule.theta(t) for t in range(rounds)]
+    for t, value in enumerate(values):
+        if not (isinstance(value, float | int | np.number) and np.isfinite(value) and value >= 0):
+            raise UserMistake(
+                f"training.step_rule.theta gives {value!r} for round {t}, but must give a finite number, at least 0"
+            )
+    return np.array(values, float)

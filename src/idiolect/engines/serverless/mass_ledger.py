@@ -46,7 +46,7 @@ def _take_stock(peer: Peer, state: State, layout: Layout, start: Params, pending
         return jax.tree.map(lambda leaf: leaf.reshape(lanes, agents, *leaf.shape[1:]).sum(1), tree)
 
     held = by_lane(jax.vmap(peer.holds)(state.nodes))
-    x = optax.tree.sub(optax.tree.scale(float(agents), widest(start)), by_lane(state.descended))
+    x = optax.tree.sub(by_lane(widest(start)), by_lane(state.descended))
     total = Mass(x, jnp.full_like(held.y, agents))
     under_way = recoverable = optax.tree.zeros_like(held)
     if peer.carries == "sums":

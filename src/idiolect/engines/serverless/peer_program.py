@@ -20,6 +20,7 @@ import optax
 from idiolect.contracts import Algorithm, Info, Key, Message, Params, Peer, Problem, PyTree, Scalar, Shard
 from idiolect.engines.learner import Descent, descent
 from idiolect.engines.serverless.layout import Layout, State
+from idiolect.engines.serverless.link_screening import receive_if_sound
 from idiolect.engines.serverless.mass_ledger import TakeStock, stock_taker
 from idiolect.trees import widest
 
@@ -34,7 +35,7 @@ class PeerProgram(NamedTuple):
     algorithm: Algorithm
     peer: Peer
     init: Callable[[Key], Params]
-    open: Callable[[Params, PyTree, Layout, int], State]  # (params of every lane, own of every agent, layout, ring)
+    open: Callable[[Params, PyTree, Layout, int], State]  # (params and own of every agent, layout, ring)
     advance: Callable[[State, Layout, np.int32, np.int32], State]  # (state, layout, from round, to round)
     models: Callable[[State], Params]  # of every agent
     take_stock: TakeStock
@@ -61,7 +62,11 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
     peer, objective = algorithm.protocol, algorithm.objective
     assert isinstance(peer, Peer)
     family = objective.family
-    kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(problem.init, jax.random.key(0)))
+
+    def init(key: Key) -> Params:
+        return objective.shared(problem.init(key))
+
+    kinds = jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(init, jax.random.key(0)))
 
     def read(nodes: PyTree) -> Params:
         """The agents' models, in the floats in which they learn; what they share out they hold in wider ones."""
@@ -87,7 +92,7 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
     return PeerProgram(
         algorithm,
         peer,
-        problem.init,
+        init,
         jax.jit(begin, static_argnums=3),
         jax.jit(advance, donate_argnums=0),
         jax.jit(lambda state: read(state.nodes)),
@@ -96,13 +101,12 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
 
 
 def first_state(peer: Peer, params: Params, own: PyTree, layout: Layout, ring: int, reports: list[str]) -> State:
-    """Every agent with the model of its lane, and nothing said yet."""
-    agents, lanes = len(layout.degrees), len(layout.keys)
-    start = jax.tree.map(lambda leaf: jnp.repeat(leaf, agents // lanes, axis=0), params)
-    nodes = jax.vmap(peer.init)(start, layout.degrees)
+    """Every agent with its first model, and nothing said yet."""
+    agents = len(layout.degrees)
+    nodes = jax.vmap(peer.init)(params, layout.degrees)
     receivers = jnp.minimum(layout.targets, agents - 1)
-    memories = jax.vmap(peer.remember)(_take(start, receivers), layout.degrees[receivers])
-    still = optax.tree.zeros_like(widest(start))
+    memories = jax.vmap(peer.remember)(_take(params, receivers), layout.degrees[receivers])
+    still = optax.tree.zeros_like(widest(params))
     _, message = jax.eval_shape(jax.vmap(peer.emit, (0, 0, None)), nodes, still, jnp.int32(0))
     silence = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape), leaf.dtype), message)
     silence = silence._replace(round=silence.round - 1)
@@ -123,6 +127,8 @@ def play_round(
     who, (ring, agents) = layout.wakers[t], state.spoken.round.shape  # l. 3
     some = jnp.minimum(who, agents - 1)  # whoever does not exist reads what another has, and is never written
     nodes, share = _take(state.nodes, some), agents // len(layout.keys)
+    if peer.redirect is not None and layout.degrees_in is not None:
+        nodes = jax.vmap(peer.redirect)(nodes, layout.degrees_in[t][some])
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(layout.keys).reshape(agents)
 
     def step(
@@ -155,12 +161,13 @@ def play_round(
 def hear(peer: Peer, layout: Layout, memories: PyTree, spoken: Message, t: Scalar) -> tuple[PyTree, PyTree]:
     """Take in all messages of round t: the new memories, and what the messages bring to every agent."""
     ring, agents = spoken.round.shape
+    share = agents // len(layout.keys)  # agents of a lane
     flat = jax.tree.map(lambda rows: rows.reshape(ring * agents, *rows.shape[2:]), spoken)
 
     def take_in(memories: PyTree, messages: tuple[jax.Array, jax.Array]) -> tuple[PyTree, PyTree]:
         link, age = messages
         said = _take(flat, (t - age) % ring * agents + layout.sources[link])
-        changed, gains = jax.vmap(peer.receive)(_take(memories, link), said)
+        changed, gains = jax.vmap(partial(receive_if_sound, peer, agents=share))(_take(memories, link), said)
         memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
         return memories, jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from idiolect.contracts import Params, PyTree
 from idiolect.engines.checkpointing import Checkpoint, Tick
-from idiolect.engines.serverless.layout import Lane, build_layout, first_own
+from idiolect.engines.serverless.layout import Lane, build_layout, first_models, first_own
 from idiolect.engines.serverless.mass_ledger import Stock, joined, pending_messages
 from idiolect.engines.serverless.peer_program import PeerProgram
 from idiolect.engines.snapshot import Snapshot
@@ -71,7 +71,7 @@ def simulate_peers(
     """
     width = -(-len(lanes) // workers.count) if saved is None else saved.facts["width"]
     groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
-    starts = [[program.init(jax.random.key(lane.seed)) for lane in group] for group in groups]
+    starts = [[first_models(lane, _first_model(program, lane)) for lane in group] for group in groups]
     owns = [first_own(program.algorithm, group, start) for group, start in zip(groups, starts, strict=True)]
     runs = _together(workers, [partial(_Run, program, *parts) for parts in zip(groups, starts, owns, strict=True)])
     pauses, done, pace = sorted(times), 0, _Pace()
@@ -89,6 +89,14 @@ def simulate_peers(
         now = pauses.pop(0)
         snapshots = _together(workers, [partial(run.look, now) for run in runs])
         yield [snapshot for group in snapshots for snapshot in group]
+
+
+def _first_model(program: PeerProgram, lane: Lane) -> Params:
+    return (
+        program.init(jax.random.key(lane.seed))
+        if lane.start is None
+        else program.algorithm.objective.shared(lane.start)
+    )
 
 
 class _Pace:
@@ -124,10 +132,11 @@ def _together(workers: Workers, tasks: list[Callable[[], Any]]) -> list[Any]:
 
 
 class _Shown(NamedTuple):
-    """What the last look showed of all agents: their models, and what objectives keep."""
+    """What a look showed of all agents, lane by lane: their models, what objectives keep, and when that was."""
 
     models: Params
     own: PyTree
+    time: np.ndarray
 
 
 class _Run:
@@ -135,13 +144,13 @@ class _Run:
 
     def __init__(self, program: PeerProgram, lanes: Sequence[Lane], params: list[Params], own: PyTree) -> None:
         self._program, self._lanes = program, lanes
-        self._start = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
+        self._start = jax.tree.map(lambda *leaves: np.concatenate(leaves), *params)
         self._layout = build_layout(program.algorithm, lanes, params[0], program.peer.carries == "sums")
         self._taken_in = [taken_in(lane.table) for lane in lanes]
         self._ring = 1 + max(oldest(lane.table, when) for lane, when in zip(lanes, self._taken_in, strict=True))
         self._state = program.open(self._start, own, self._layout, self._ring)
-        self._done, self._shown_at, self._counted = 0, 0.0, np.zeros(len(lanes), int)
-        self._shown = self._look()
+        self._done, self._counted = 0, np.zeros(len(lanes), int)
+        self._shown = self._look(0.0)
 
     def advance(self, until: int) -> None:
         """Go on until so many rounds are done."""
@@ -154,7 +163,7 @@ class _Run:
         agents, before = self._lanes[0].table.graph.agents, self._counted
         totals = {name: _by_lane(total, agents).sum(1) for name, total in self._state.totals.items()}
         self._counted = np.array([int(lane.table.awake[: self._done].sum()) for lane in self._lanes])
-        self._shown, self._shown_at = self._look(), time
+        earlier, self._shown = self._shown, self._look(time)
         stock, snapshots = jax.tree.map(np.asarray, self._take_stock()), []
         for number, snapshot in enumerate(self.shown()):
             count = max(int(self._counted[number] - before[number]), 1)
@@ -165,12 +174,21 @@ class _Run:
                 "smallest_y": float(self._lowest(number).min()),
             }
             leak = _leak(reports["y_leaked"] / agents)
-            snapshots.append(snapshot._replace(reports=reports, ended=self._fault(number, leak), excused=leak))
+            ended, withdraw = self._fault(number, leak), partial(self._withdraw, number, earlier)
+            snapshots.append(snapshot._replace(reports=reports, ended=ended, excused=leak, withdraw=withdraw))
         self._state = self._state._replace(totals=jax.tree.map(jnp.zeros_like, self._state.totals))
         return snapshots
 
+    def _withdraw(self, number: int, earlier: "_Shown") -> None:
+        """A lane could not be scored as it was shown: it stays as it was shown before."""
+
+        def put_back(now: np.ndarray, before: np.ndarray) -> None:
+            now[number] = before[number]
+
+        jax.tree.map(put_back, self._shown, earlier)
+
     def shown(self) -> list[Snapshot]:
-        """What the last look showed, without what was reported."""
+        """What the last look showed that counts, without what was reported."""
         return [
             self._snapshot(lane, _lane(self._shown, number), int(self._counted[number]))
             for number, lane in enumerate(self._lanes)
@@ -179,35 +197,37 @@ class _Run:
     def saved(self, name: str) -> dict[str, np.ndarray]:
         """The agents as they are, and as they were last shown."""
         leaves = names_of(f"{name}.state", self._state) | names_of(f"{name}.shown", self._shown)
-        leaves |= {f"{name}.counted": self._counted, f"{name}.shown_at": np.float64(self._shown_at)}
+        leaves |= {f"{name}.counted": self._counted}
         return {name: np.array(leaf) for name, leaf in leaves.items()}  # copies: the state's memory is used again
 
     def restore(self, saved: Checkpoint, name: str) -> None:
         """Go on from there."""
         tensors = saved.tensors
         self._state, self._done = fill(f"{name}.state", self._state, tensors), saved.facts["rounds"]
-        self._shown = jax.tree.map(np.asarray, fill(f"{name}.shown", self._shown, tensors))
-        self._counted, self._shown_at = tensors[f"{name}.counted"], float(tensors[f"{name}.shown_at"])
+        self._shown = jax.tree.map(np.array, fill(f"{name}.shown", self._shown, tensors))
+        self._counted = tensors[f"{name}.counted"]
 
-    def _look(self) -> "_Shown":
+    def _look(self, time: float) -> "_Shown":
         agents = self._lanes[0].table.graph.agents
-        shown = _Shown(self._program.models(self._state), self._state.own)
-        return jax.tree.map(lambda leaf: np.array(_by_lane(leaf, agents)), shown)  # copies, as the state is overwritten
+        seen = (self._program.models(self._state), self._state.own)
+        # Copies, as the state is overwritten.
+        models, own = jax.tree.map(lambda leaf: np.array(_by_lane(leaf, agents)), seen)
+        return _Shown(models, own, np.full(len(self._lanes), time))
 
     def _snapshot(self, lane: Lane, shown: "_Shown", wakings: int) -> Snapshot:
         """Every agent's own model, and what its objective keeps; a client that is no agent begins with the average."""
         average = jax.tree.map(lambda leaf: leaf.mean(0, dtype=np.float64).astype(leaf.dtype), shown.models)
         place = {client: agent for agent, client in enumerate(lane.clients.participating)}
-        begin = (lane.algorithm or self._program.algorithm).objective.begin
+        begin, key = (lane.algorithm or self._program.algorithm).objective.begin, jax.random.key(lane.seed)
 
         def model(client: int) -> Params:
             return _lane(shown.models, place[client]) if client in place else average
 
         def own(client: int) -> PyTree:
-            return _lane(shown.own, place[client]) if client in place else begin(average, client)
+            return _lane(shown.own, place[client]) if client in place else begin(average, client, key)
 
         kept = {client: own(client) for client in place} if jax.tree.leaves(shown.own) else {}
-        return Snapshot(self._shown_at, wakings, average, model, kept, own, {})
+        return Snapshot(float(shown.time), wakings, average, model, kept, own, {})
 
     def _take_stock(self) -> Stock:
         last, peer = self._done - 1, self._program.peer

@@ -13,7 +13,8 @@ import optax
 
 from idiolect.contracts import Algorithm, Message, Params, Peer, Problem, PyTree, Shard
 from idiolect.engines.learner import descent
-from idiolect.engines.serverless.layout import Lane, step_sizes
+from idiolect.engines.serverless.layout import Lane, first_models, step_sizes
+from idiolect.engines.serverless.link_screening import receive_if_sound
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.trees import widest
 
@@ -42,47 +43,54 @@ def run_peers_stepwise(problem: Problem, algorithm: Algorithm, lane: Lane) -> li
     """Fold the protocol over the rounds; every agent at the end. `algorithm.protocol.read` gives its model."""
     peer, table = algorithm.protocol, lane.table
     assert isinstance(peer, Peer)
-    params = problem.init(jax.random.key(lane.seed))
+    key, objective = jax.random.key(lane.seed), algorithm.objective
+    params = objective.shared(problem.init(key))
     theta = step_sizes(algorithm, table.graph.agents, table.length)
+    degrees = table.graph.out_degrees_in(np.arange(table.length))
     kind = jnp.result_type(*jax.tree.leaves(params))
     # What objectives keep is in the floats in which agents learn, not in those in which they add up.
-    own = [algorithm.objective.begin(params, client) for client in lane.clients.participating]
+    rows = first_models(lane, params)
+    starts = [jax.tree.map(lambda leaf: leaf[i], rows) for i in range(table.graph.agents)]  # noqa: B023
+    pairs = zip(starts, lane.clients.participating, strict=True)
+    own = [objective.begin(start, client, key) for start, client in pairs]
     with jax.enable_x64(True):
-        descend, agents = jax.jit(descent(problem, algorithm)), first_agents(peer, params, own, lane)
+        descend, agents = jax.jit(descent(problem, algorithm)), first_agents(peer, starts, own, lane)
         for t in range(table.length):
             keys = jax.random.split(jax.random.fold_in(training_key(lane.seed), t), len(agents))
             awake = [i for i in range(len(agents)) if table.awake[t, i]]  # PARS-Push, Alg. 1, l. 3
             for i in awake:
                 agent = agents[i]
                 z = jax.tree.map(lambda leaf, start: leaf.astype(start.dtype), peer.read(agent.state), params)
-                eta = theta[agent.woke + 1 : t + 1].sum().astype(kind)  # l. 4
+                eta = theta[agent.woke + 1 if peer.summed_steps else t : t + 1].sum().astype(kind)  # l. 4
                 agent.own, steps, _ = descend(agent.own, z, agent.shard, keys[i], eta)  # l. 5-10
+                if peer.redirect is not None and table.graph.present is not None:
+                    agent.state = peer.redirect(agent.state, degrees[t, i])
                 agent.state, message = peer.emit(agent.state, widest(steps), jnp.int32(t))  # l. 11-14
                 agent.woke = t
                 for entry in np.flatnonzero((table.sent == t) & (table.graph.sources[table.link] == i)):  # l. 15
                     receiver = agents[table.graph.targets[table.link[entry]]]
                     receiver.inbox.append(Letter(i, int(table.arrives[entry]), message))
             for i in awake:
-                take_in(peer, agents[i], t)
+                take_in(peer, agents[i], t, len(agents))
     return agents
 
 
-def first_agents(peer: Peer, params: Params, own: list[PyTree], lane: Lane) -> list[Agent]:
-    """Everyone with the same model, and nothing said yet."""
+def first_agents(peer: Peer, starts: list[Params], own: list[PyTree], lane: Lane) -> list[Agent]:
+    """Everyone with its first model, and nothing said yet."""
     graph, agents = lane.table.graph, []
     for i, client in enumerate(lane.clients.participating):
-        degree = graph.out_degrees[i]
+        params, degree = starts[i], graph.out_degrees[i]
         memories = {int(j): peer.remember(params, degree) for j in graph.sources[graph.targets == i]}
         agents.append(Agent(lane.clients.train.shard(client), peer.init(params, degree), own[i], memories))
     return agents
 
 
-def take_in(peer: Peer, agent: Agent, t: int) -> None:
+def take_in(peer: Peer, agent: Agent, t: int, agents: int) -> None:
     """PARS-Push, Alg. 1, l. 16-24: all that has arrived by round t, old news too."""
     gain = optax.tree.zeros_like(peer.holds(agent.state))
     for letter in agent.inbox:
         if letter.arrives <= t:
-            memory, brought = peer.receive(agent.memories[letter.sender], letter.message)
+            memory, brought = receive_if_sound(peer, agent.memories[letter.sender], letter.message, agents)
             agent.memories[letter.sender] = memory
             gain = optax.tree.add(gain, brought)
     agent.inbox = [letter for letter in agent.inbox if letter.arrives > t]
