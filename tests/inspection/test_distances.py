@@ -16,6 +16,7 @@ from idiolect.inspection.distances import (
     total_variation,
     transport,
     wasserstein,
+    wasserstein_to_average,
 )
 from idiolect.problems.data.client_splits import split_clients
 from idiolect.problems.data.label_counts import label_counts
@@ -72,6 +73,24 @@ def test_where_samples_are_names_wasserstein_is_total_variation():
     first, second = np.repeat([0, 1, 2], [5, 3, 2]), np.repeat([0, 1, 3], [1, 6, 3])
     shares = np.array([[0.5, 0.3, 0.2, 0], [0.1, 0.6, 0, 0.3]])
     assert wasserstein(cloud(names=first), cloud(names=second)) == pytest.approx(total_variation(shares)[0, 1])
+
+
+def test_to_the_average_of_all_wasserstein_is_the_area_between_distribution_functions():
+    """On a line; clients with different numbers of samples count alike in p."""
+    rng = np.random.default_rng(3)
+    own = [shift + rng.standard_normal(size) for shift, size in ((0.0, 7), (1.0, 12), (3.0, 5))]
+    grid = np.sort(np.concatenate(own))
+    steps = np.stack([(sample[:, None] <= grid).mean(0) for sample in own])
+    expected = (np.abs(steps - steps.mean(0))[:, :-1] * np.diff(grid)).sum(1)
+    np.testing.assert_allclose(wasserstein_to_average([cloud(sample) for sample in own]), expected)
+
+
+def test_to_the_average_of_all_wasserstein_is_a_matching_of_repeated_samples():
+    rng = np.random.default_rng(4)
+    clouds = [cloud(rng.standard_normal((5, 2)) + shift) for shift in (0.0, 0.5, 2.0)]
+    everybody = cloud(np.concatenate([one.numbers for one in clouds]))
+    expected = [wasserstein(one.take(np.repeat(np.arange(5), 3)), everybody) for one in clouds]
+    np.testing.assert_allclose(wasserstein_to_average(clouds), expected)
 
 
 def test_pixels_lie_between_0_and_1_and_whole_numbers_are_names():

@@ -105,7 +105,7 @@ def test_as_lambda_grows_memrl_becomes_multi_task_policy_gradient():
 @pytest.mark.parametrize(
     ("name", "objective", "step_size"),
     [
-        ("persa_fl_me", {"lambda": 0.05, "iterations": 3, "inner_step_size": 3.0}, 2.0),
+        ("persa_fl_me", {"lambda": 0.05, "iterations": 3, "inner_step_size": 1.0}, 4.0),
         pytest.param("pars_push", {"step_size": 1.0}, 1.0, marks=pytest.mark.slow),
     ],
 )

@@ -12,6 +12,7 @@ from idiolect.problems.synthetic import robust_location
 from idiolect.problems.synthetic.locations import training_places
 from idiolect.theory import (
     Run,
+    client_step_size,
     fedasync_bound,
     least_steps,
     maml_bias,
@@ -20,7 +21,6 @@ from idiolect.theory import (
     moreau_bound,
     moreau_cost,
     plain_cost,
-    server_step_size,
 )
 
 BY_HAND = Constants(0.0, 2.0, 3.0, 0.5)  # L, G, rho
@@ -141,7 +141,7 @@ def test_the_personal_terms_are_alpha_squared_over_b_and_nu_squared():
 
 def test_the_step_size_and_the_least_number_of_steps():
     cost = plain_cost(BY_HAND, VARIATION, batch_size=1)
-    assert server_step_size(cost, local_steps=5, steps=200) == pytest.approx(1 / (5 * 20))
+    assert client_step_size(cost, local_steps=5, steps=200) == pytest.approx(1 / (5 * 20))
     assert least_steps("fedasync", cost, 3, 2) == 160 * 2 * 10 * 27
     assert least_steps("moreau", cost, 3, 2) == 288 * 2 * 10 * 27
     assert least_steps("maml", cost, 3, 2) == 128

@@ -155,7 +155,7 @@ def by_default(problem, name):
     """Where three iterations of the first client take its weights and levels, and the last slope for the server."""
     objective = catalog.algorithm(name, problem, objective={"keep": [], "centers": "quantiles"}, batch_size=3).objective
     oracle, w, key = problem.oracle(problem.clients.train.shard(0), 3), problem.init(None), jax.random.key(0)
-    first = own = objective.begin(w, 0)
+    first = own = objective.begin(w, 0, jax.random.key(0))
     for _ in range(3):
         own, slope, _ = objective.gradient(oracle, own, w, w, key)
     assert np.abs(own.weights - w).max() > 0.05

@@ -1,4 +1,4 @@
-"""QuPeL, Tables 1 to 3, in small: the order of methods on scikit-learn's digits, over three seeds."""
+"""QuPeL, Tables 1 to 3, in small: what methods score on scikit-learn's digits, over eight seeds."""
 
 import pytest
 
@@ -18,12 +18,14 @@ def clients(tmp_path_factory):
     return run("qupel-digits", tmp_path_factory.mktemp("runs"))
 
 
-def test_table_1_learned_levels_beat_fixed_ones_beat_rounding_at_the_end(tmp_path):
+def test_table_1_few_bits_cost_little_where_they_are_trained_and_much_where_they_are_not(tmp_path):
     summary, scores = run("quantize-digits", tmp_path)
-    assert scores["full-precision"] > scores["learned-1"] > scores["proxquant-1"] > scores["post-training-1"]
-    assert scores["learned-2"] > scores["learned-1"] - 0.01
-    assert scores["binary-relax-1"] > scores["post-training-1"]
+    trained = [label for label in scores if label not in ("full-precision", "post-training-1")]
+    assert len(trained) == 7
+    for label in trained:
+        assert scores["full-precision"] + 0.005 > scores[label] > scores["post-training-1"], label
     assert summary.algorithms["learned-1"].bits.mean == 1
+    assert "fedavg has after 40" in summary.began
 
 
 def test_table_2_with_others_is_better_than_alone_at_every_width_and_alone_than_one_model_for_all(clients):

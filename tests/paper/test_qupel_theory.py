@@ -44,7 +44,7 @@ def test_the_objective_falls_with_the_steps_of_theorem_1(strength, chatter):
         centers_step_size=eta2,
     )
     params, key = jnp.array([1.5, -1.2, 0.7, -0.1, 0.4]), jax.random.key(0)
-    own = objective.begin(params, 0)
+    own = objective.begin(params, 0, jax.random.key(0))
 
     @jax.jit
     def step(own, _):

@@ -171,3 +171,44 @@ def test_a_round_with_more_updates_than_there_is_room_for_is_refused():
     check_timeline(table, an_algorithm("fedavg", participation=0.5), everyone)
     with pytest.raises(UserMistake, match=r"fedavg holds 3 updates a round .* round 0 of the timeline delivers 4"):
         check_timeline(table, an_algorithm("fedavg", participation=0.5, combine="median"), everyone)
+
+
+def rows_of(table):
+    return {"a": jnp.asarray(table[:, :2]), "b": jnp.asarray(table[:, 2:])}
+
+
+@pytest.mark.parametrize("kind", ["geometric_median", "centered_clipping", "krum"])
+def test_whole_updates_against_numpy_loops(kind):
+    """Each as its paper writes it, with plain loops over those that count."""
+    table = np.random.default_rng(3).normal(size=(9, 5)).astype(np.float32)
+    table[2] += 40
+    for filled in (1, 2, 5, 9):
+        x = table[:filled].astype(np.float64)
+        start = np.median(x, axis=0)
+        if kind == "geometric_median":
+            expected = start
+            for _ in range(8):
+                weights = np.array([1 / max(1e-6, np.linalg.norm(row - expected)) for row in x])
+                expected = sum(w * row for w, row in zip(weights, x, strict=True)) / weights.sum()
+        elif kind == "centered_clipping":
+            expected, tau = start, np.median([np.linalg.norm(row - start) for row in x])
+            for _ in range(3):
+                moves = [(row - expected) * min(1, tau / max(np.linalg.norm(row - expected), 1e-6)) for row in x]
+                expected = expected + np.mean(moves, axis=0)
+        else:
+            out, scores = int(0.2 * filled + 1e-9), []
+            for i, row in enumerate(x):
+                apart = sorted(((row - other) ** 2).sum() for j, other in enumerate(x) if j != i)
+                scores.append(sum(apart[: max(filled - out - 2, 1)]))
+            expected = x[np.argsort(scores, kind="stable")[: filled - out]].mean(0)
+        found = combination(kind, 0.2)(rows_of(table), jnp.int32(filled))
+        np.testing.assert_allclose(np.concatenate([found["a"], found["b"]]), expected, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["geometric_median", "centered_clipping", "krum"])
+def test_two_liars_of_ten_move_whole_combinations_little_and_the_mean_far(kind):
+    honest = np.random.default_rng(0).normal([1.0, 1, 1, 1, 1], 0.1, size=(10, 5)).astype(np.float32)
+    honest[:2] = -30
+    found = combination(kind, 0.2)(rows_of(honest), jnp.int32(10))
+    moved = np.linalg.norm(np.concatenate([found["a"], found["b"]]) - 1)
+    assert moved < 0.5 < np.linalg.norm(honest.mean(0) - 1)

@@ -9,6 +9,7 @@ gradients and Hessians of the f_i lie apart by at most (19) a multiple of total 
 | --- | --- |
 | (17): 1/2 sum_z |q_1(z) - q_2(z)| | `total_variation`, over classes |
 | (20): the least mean distance d(z_1, z_2) that takes q_1 to q_2 | `wasserstein`, exact between samples of one size |
+| W_1(p_i, p) in (22), exact between all samples there are | `wasserstein_to_average` |
 | sqrt((1/n) sum_i dist(p_i, p)^2), in (19) and (22) | `root_mean_square` |
 
 The paper leaves d open. Here d is the Euclidean distance of all that is a number in a sample (pixels between 0 and 1),
@@ -16,6 +17,7 @@ plus 1 where anything that is a name (a class, a click's place) differs; without
 samples of one distribution are some way apart already, the more so the more numbers there are: `alike` says how far.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -85,11 +87,43 @@ def _is_name(leaf: np.ndarray) -> bool:
 def wasserstein(first: Points, second: Points) -> float:
     """The 1-Wasserstein distance (20) between two samples of the same size: a matching of least mean distance."""
     from scipy.optimize import linear_sum_assignment
+
+    costs = _costs(first, second)
+    return float(costs[linear_sum_assignment(costs)].mean())
+
+
+def wasserstein_to_average(clouds: Sequence[Points]) -> np.ndarray:
+    """W_1(p_i, p) of every client, exactly: (20) as a linear program between its samples and those of all.
+
+    Every client counts alike in p, however many samples it has. The program has a variable for each pair of samples, so
+    this is for hundreds of samples; `transport` is for more, and goes by samples of p.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    sizes = [len(cloud.numbers) for cloud in clouds]
+    everybody = Points(*(np.concatenate(columns) for columns in zip(*clouds, strict=True)))
+    average = np.repeat([1 / (len(sizes) * size) for size in sizes], sizes)
+    found = []
+    for mine, size in zip(clouds, sizes, strict=True):
+        leaves = sparse.kron(sparse.eye(size), np.ones((1, len(average))))  # what each of its samples gives away
+        arrives = sparse.kron(np.ones((1, size)), sparse.eye(len(average)))  # and what each sample of p receives
+        moved = linprog(
+            _costs(mine, everybody).ravel(),
+            A_eq=sparse.vstack([leaves, arrives]).tocsc(),
+            b_eq=np.concatenate([np.full(size, 1 / size), average]),
+        )
+        found.append(float(moved.fun))
+    return np.array(found)
+
+
+def _costs(first: Points, second: Points) -> np.ndarray:
+    """The distances d(z_1, z_2) of all pairs."""
     from scipy.spatial.distance import cdist
 
-    costs = cdist(first.numbers, second.numbers)
+    costs: np.ndarray = cdist(first.numbers, second.numbers)
     costs += (first.names[:, None] != second.names[None]).any(axis=2)
-    return float(costs[linear_sum_assignment(costs)].mean())
+    return costs
 
 
 def transport(clients: Clients, chosen: list[int], seed: int) -> Transport:

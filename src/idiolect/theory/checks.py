@@ -1,6 +1,6 @@
 """Checks that refuse numbers for which the theorems do not hold, in sentences."""
 
-from idiolect.contracts.constants import Constants
+from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
 
 
@@ -36,6 +36,12 @@ def check_constants(constants: Constants) -> None:
         raise UserMistake(
             f"constants.convexity is {constants.convexity}, above constants.smoothness, which is {constants.smoothness}"
         )
+
+
+def check_variation(variation: Variation) -> None:
+    """Refuse what no samples and no clients can differ by."""
+    for name, value in variation._asdict().items():
+        at_least(f"variation.{name}", value, 0)
 
 
 def at_least(name: str, value: float, least: float) -> None:

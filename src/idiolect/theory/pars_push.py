@@ -11,6 +11,7 @@ how convex and how smooth the cost (4) is, which step sizes its theorems use, an
 | Lemma 2 | `meta_variance` |
 | Lemma 3 | `nonconvex_smoothness`, `nonconvex_variance` |
 | Proposition 1, Theorem 1 | `convex_step_size`, `nonconvex_step_size` |
+| Lemma 5 | `pars_push_consensus` |
 
 Deviations: Lemma 1 prints eps1^(-1/(2u)), which makes every alpha negative; the proof needs (1 - alpha L)^(2u) >= eps1,
 hence the exponent +1/(2u). Its proof bounds Q_u in (45) but uses Q_{u-1}, as it must; the recursion (39) holds with the

@@ -9,10 +9,11 @@ M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL: personalized asynchronous federate
 | Sec. 3: lambda > L | `check_lambda` |
 | Lemmas 1-4: L_b, mu_b, sigma_b, gamma_b, G_b | `maml_cost` |
 | Lemmas 5-7: L_c, mu_c, sigma_c, gamma_c | `moreau_cost` |
-| Theorems 1-3: eta, the least T | `server_step_size`, `least_steps` |
+| Theorems 1-3: eta, the least T | `client_step_size`, `least_steps` |
 | Theorem 1 (FedAsync) | `fedasync_bound` |
 | Theorem 2 (PersA-FL-MAML) | `maml_bound` |
 | Theorem 3 (PersA-FL-ME) | `moreau_bound` |
+| Corollaries 1 and 3: T, b and nu for an epsilon | `maml_budget`, `moreau_budget` |
 
 The bounds are on (1/T) sum_t E ||grad F(w^t)||^2 over the server's first T models, with beta = 1.
 
@@ -36,7 +37,7 @@ from typing import Literal, NamedTuple
 
 from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
-from idiolect.theory.checks import at_least, check_constants
+from idiolect.theory.checks import at_least, check_constants, check_variation
 
 Lemma6 = Literal["repaired", "printed"]
 
@@ -203,6 +204,5 @@ def _times(factor: float, bound: float) -> float:
 
 def _check(constants: Constants, variation: Variation, batch_size: int) -> None:
     check_constants(constants)
-    for name, value in variation._asdict().items():
-        at_least(f"variation.{name}", value, 0)
+    check_variation(variation)
     at_least("batch_size", batch_size, 1)

@@ -37,8 +37,8 @@ class Run(NamedTuple):
     gap: float
 
 
-def server_step_size(cost: PersonalCost, local_steps: int, steps: int) -> float:
-    """Eta = 1 / (Q sqrt(L T)), with the L of the cost (Theorems 1-3).
+def client_step_size(cost: PersonalCost, local_steps: int, steps: int) -> float:
+    """The client's eta = 1 / (Q sqrt(L T)), with the L of the cost (Theorems 1-3); the server's step is beta = 1.
 
     Args:
         cost: Its smoothness is the L.
@@ -49,8 +49,8 @@ def server_step_size(cost: PersonalCost, local_steps: int, steps: int) -> float:
         eta.
 
     Example:
-        >>> from idiolect.theory import PersonalCost, server_step_size
-        >>> server_step_size(PersonalCost(1.0, 0.0, 1.0, 1.0, 1.0), local_steps=10, steps=100)
+        >>> from idiolect.theory import PersonalCost, client_step_size
+        >>> client_step_size(PersonalCost(1.0, 0.0, 1.0, 1.0, 1.0), local_steps=10, steps=100)
         0.01
     """
     positive("smoothness", cost.smoothness)
