@@ -78,7 +78,7 @@ def test_an_unseen_client_rounds_the_model_it_receives(problem):
 def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kind):
     oracle, params = CLIENTS[kind]()
     objective = quantized(levels=3, keep=["vectors"], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
-    own = objective.begin(params, 0)
+    own = objective.begin(params, 0, KEY)
     shared = jax.tree.map(lambda leaf: leaf + 0.3, params)
     leaves, levels = jax.tree.leaves(params), list(own.levels.values())
     rounded = objective.adapt(oracle, own, shared, KEY)
@@ -113,7 +113,7 @@ def _soft_value(oracle, params, own: Own):
 def test_binary_relax_against_a_loop():
     oracle, start = CLIENTS["quadratic"]()
     objective = binary_relax(keep=[], lambda_=1.5, step_size=0.1, fine_tune_after=12)
-    own, y = objective.begin(start, 0), np.asarray(start, np.float64)
+    own, y = objective.begin(start, 0, KEY), np.asarray(start, np.float64)
     for t in range(20):
         own, slope, _ = objective.gradient(oracle, own, start, start, KEY)
         projected = np.abs(y).mean() * np.sign(y)  # the best s {-1, 1}: Yin et al., Sec. 2
@@ -129,7 +129,7 @@ def test_binary_relax_against_a_loop():
 def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
     oracle, start = CLIENTS["small_net"]()
     rounding, plain = post_training(bits=1, keep=["vectors"], step_size=0.1), quantized(bits=32, step_size=0.1)
-    own, free = rounding.begin(start, 0), plain.begin(start, 0)
+    own, free = rounding.begin(start, 0, KEY), plain.begin(start, 0, KEY)
     for _ in range(3):
         own, free = (
             rounding.gradient(oracle, own, start, start, KEY)[0],
@@ -219,7 +219,10 @@ def test_schedules_decay_optimizers_and_a_kept_layer_against_a_loop(options, by_
         others = {"lambda_p": 0.4, "weight_decay": 0.3, "fine_tune_after": 6} | options
         objective = quantized(levels=3, keep=["vectors"], centers=centers, **rates, **others)
         start, shared = jax.tree.map(jnp.asarray, START), {"body": jnp.asarray(w[:6].reshape(2, 3)), "offset": w[6:]}
-        own, step = objective.begin(start, 0), jax.jit(lambda own: objective.gradient(oracle, own, shared, shared, KEY))
+        own, step = (
+            objective.begin(start, 0, KEY),
+            jax.jit(lambda own: objective.gradient(oracle, own, shared, shared, KEY)),
+        )
         for x, c, slope in path:
             own, found, _ = step(own)
             same(own.levels, {"body": c}, rtol=1e-5)
@@ -243,10 +246,10 @@ def test_momentum_and_adam_reach_lower_losses_than_they_started_from(optimizer):
         weight_decay=1e-4,
         lambda_=1e-3,
     )
-    own = objective.begin(start, 0)
+    own = objective.begin(start, 0, KEY)
     step = jax.jit(lambda own: objective.gradient(oracle, own, start, start, KEY)[0])
     for _ in range(60):
         own = step(own)
-    models = [objective.adapt(oracle, o, start, KEY).params for o in (objective.begin(start, 0), own)]
+    models = [objective.adapt(oracle, o, start, KEY).params for o in (objective.begin(start, 0, KEY), own)]
     before, after = (oracle.value(model, KEY) for model in models)
     assert after < before - 0.1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idiolect.quantization.proximal_maps import draw_levels, draw_weights
+from idiolect.quantization.proximal_maps import clip_levels, draw_levels, draw_weights
 
 GRID = st.integers(-8, 8).map(lambda k: k / 4)
 LEVELS = st.lists(GRID, min_size=3, max_size=3).map(lambda v: np.sort(np.array(v)))
@@ -69,3 +69,42 @@ def test_no_pull_no_change_and_a_strong_pull_rounds():
     y, c = jnp.array([-0.7, 0.1, 0.4, 2.0]), jnp.array([-1.0, 0.5])
     np.testing.assert_array_equal(draw_weights(y, c, 0.0), y)
     np.testing.assert_array_equal(draw_weights(y, c, 9.0), jnp.array([-1.0, 0.5, 0.5, 0.5]))
+
+
+@settings(max_examples=80, deadline=None)
+@given(WEIGHTS, LEVELS, STRENGTH)
+def test_a_clipped_step_goes_towards_the_median_as_far_as_the_paper_s_and_not_beyond(x, c, strength):
+    if len(set(c)) < 3:
+        return
+    moved = c + np.array([0.05, -0.1, 0.2])
+    drawn = np.asarray(draw_levels(jnp.asarray(moved), jnp.asarray(x), jnp.asarray(c), strength / 2), np.float64)
+    ours = np.asarray(clip_levels(jnp.asarray(drawn), jnp.asarray(moved), jnp.asarray(x), jnp.asarray(c)), np.float64)
+    mine = np.abs(x[:, None] - c).argmin(1)
+    for j in range(3):
+        held = np.sort(x[mine == j])
+        if len(held) == 0:
+            assert ours[j] == pytest.approx(drawn[j])
+            continue
+        low, high = held[(len(held) - 1) // 2], held[len(held) // 2]
+        apart = np.clip(moved[j], low, high) - moved[j]  # to the nearest median
+        step = drawn[j] - moved[j]
+        expected = moved[j] + (np.sign(step) * min(abs(step), abs(apart)) if step * apart > 0 else 0.0)
+        assert ours[j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_levels_that_chatter_across_their_medians_come_to_rest_if_they_end_there():
+    """By how much of the gap between levels a step moves them, once their weights have gathered around them."""
+    rng = np.random.default_rng(0)
+    x, pull = jnp.asarray(np.concatenate([rng.normal(-1, 0.01, 500), rng.normal(1, 0.01, 500)]), jnp.float32), 8e-4
+
+    def chatter(clipped):
+        c, moves = jnp.array([-0.9, 1.1]), []
+        for _ in range(60):
+            drawn = draw_levels(c, x, c, pull)
+            after = clip_levels(drawn, c, x, c) if clipped else drawn
+            moves.append(float(jnp.abs(after - c).max() / (c[1] - c[0])))
+            c = after
+        return np.mean(moves[30:])
+
+    assert 0.15 < chatter(clipped=False) < 0.25
+    assert chatter(clipped=True) < 0.004

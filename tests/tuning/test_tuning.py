@@ -6,6 +6,7 @@ import pytest
 
 from idiolect import Choice, Experiment, NamedAlgorithm, UserMistake, load_recipe
 from idiolect.cli import main
+from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.recipe_tables import OwnTraining
 from idiolect.tuning import Search, Study, Trial, read_search, studies, tune
 from idiolect.tuning.search_space import searches_of, with_settings
@@ -24,6 +25,7 @@ def experiment(*lines: str | NamedAlgorithm, **changes) -> Experiment:
         ("algorithms.a.objective.steps=whole:1:5", Search("a", "objective", "steps", "whole", 1, 5)),
         ("algorithms.a*.protocol.beta=linear:0:2", Search("a*", "protocol", "beta", "linear", 0, 2)),
         ("algorithms.a.protocol.size=3|10", Search("a", "protocol", "size", "choice", choices=(3, 10))),
+        ("algorithms.a.objective.lambda.growth=log:0.1:1", Search("a", "objective", "lambda.growth", "log", 0.1, 1.0)),
         ("algorithms.a.protocol.option=I|II", Search("a", "protocol", "option", "choice", choices=("I", "II"))),
     ],
 )
@@ -67,6 +69,35 @@ def test_settings_go_where_they_belong():
     assert changed.training == OwnTraining(step_size=0.2)
 
 
+def test_a_setting_may_be_a_key_of_a_table():
+    line = NamedAlgorithm(name="qupel", objective={"step_size": {"value": 0.5, "decay": 0.9}})
+    made = completed(experiment(line))
+    search = [read_search("algorithms.*.objective.step_size.value=log:0.1:1")]
+    assert searches_of(made, made.lines[0], search) == search
+    changed = with_settings(made.lines[0], {"objective.step_size.value": 0.25}).objective["step_size"]
+    assert (changed["value"], changed["decay"]) == (0.25, 0.9)
+    with pytest.raises(UserMistake, match=r"objective.lambda.growth of qupel, but its lambda is not a table"):
+        searches_of(made, made.lines[0], [read_search("algorithms.*.objective.lambda.growth=log:0.1:1")])
+
+
+def test_the_first_trial_is_the_algorithm_as_it_is_where_that_is_searched(tmp_path):
+    line = NamedAlgorithm(name="fedavg", training={"step_size": 0.07})
+    for high, first in ((0.1, True), (0.05, False)):
+        searches = [read_search(f"training.step_size=log:0.01:{high}")]
+        (study,) = tune(experiment(line), searches, trials=1, seeds=[5], out=tmp_path / str(high))[1]
+        assert (study.trials[0].settings["training.step_size"] == 0.07) is first
+
+
+def test_trials_begin_with_trained_models_where_the_experiment_does(tmp_path):
+    start = {"pretrain": {"name": "fedavg", "training": {"step_size": 0.1}}, "horizon": 60.0}
+    searches = [read_search("training.step_size=0.000001|0.000002")]
+    cold, warm = (
+        tune(experiment("fedavg", **more), searches, trials=1, seeds=[5], out=tmp_path / name)[1][0].best.score
+        for name, more in (("cold", {}), ("warm", {"start": start}))
+    )
+    assert warm < cold / 2
+
+
 def test_every_algorithm_has_as_many_trials_and_the_best_becomes_the_recipe(tmp_path):
     searches = [read_search("training.step_size=0.001|0.1"), read_search("algorithms.fedasync.protocol.beta=log:0.5:1")]
     tuned, found = tune(experiment(), searches, trials=3, seeds=[5, 6], out=tmp_path)
@@ -100,7 +131,7 @@ def test_trials_see_validation_parts_of_the_tuning_seeds_and_nothing_else(tmp_pa
         seeds=[7],
         out=tmp_path,
     )
-    assert seen == [("validation", (7,), [30.0, 40.0])] * 2
+    assert seen == [("validation", (7,), [0.0, 30.0, 40.0])] * 2
     with pytest.raises(UserMistake, match="seed 0 is both to choose settings and to be scored"):
         tune(experiment(), [], trials=1, seeds=[0, 7], out=tmp_path)
 

@@ -17,16 +17,18 @@ K. Ozkara, N. Singh, D. Data, S. Diggavi. QuPeL: quantized personalization with 
 | footnote 6: full precision | `bits = 32` |
 
 Deviations: line 8 is printed with x - w, which climbs; the proof in Sec. 6 descends. g and h of one iteration see the
-same batch. In print an iteration either learns or communicates, so tau there is our local steps plus one. A client's
-x starts at the first model it receives. Levels are sorted after each step, which only renames them. While fine tuning,
-what is not rounded goes on towards w as before, and x follows its levels.
+same batch. In print an iteration either learns or communicates: of tau iterations tau - 1 learn, so the paper's
+tau = 10 is `local_steps = 9`. A client's x starts at the first model it receives. With `levels_stop = "median"` the map
+of the levels ends at the median of their weights, which it steps over in print (`quantization.proximal_maps`). Levels
+are sorted after each step, which only renames them. While fine tuning, what is not rounded goes on towards w as before,
+and x follows its levels.
 
 Laws: without levels it is pFedMe's personal step taken once; with `lambda = 0` and levels that do not learn, x is that
 of full precision; a client that never fine-tunes keeps full-precision x, and rounds only what it shows.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +40,7 @@ from idiolect.quantization.codebooks import Start, Widths, check_start, deal_wid
 from idiolect.quantization.descent import Descent, Optimizer, descent
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.personal import Levels, Own, keep_own, round_weights, rounding
-from idiolect.quantization.proximal_maps import draw_levels, draw_weights
+from idiolect.quantization.proximal_maps import clip_levels, draw_levels, draw_weights
 from idiolect.quantization.quantizers import distance, put
 from idiolect.quantization.rates import Rate, is_zero, rate_at
 
@@ -51,6 +53,7 @@ class _Rules(NamedTuple):
     centers_step_size: Rate
     pull: Rate
     sharpness: float | None
+    stop_at_median: bool
 
 
 def quantized(
@@ -64,6 +67,7 @@ def quantized(
     lambda_p: Annotated[float, Ge(0)] = 0.0,
     step_size: Rate = 0.1,
     centers_step_size: Rate = 1e-4,
+    levels_stop: Literal["median"] | None = None,
     optimizer: Optimizer = "sgd",
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     weight_decay: Annotated[float, Ge(0)] = 0.0,
@@ -81,6 +85,8 @@ def quantized(
         lambda_p: Pulls weights to the shared model.
         step_size: The paper's eta1, of the weights.
         centers_step_size: The paper's eta2, of the levels; with 0 they do not learn.
+        levels_stop: With `median` the proximal map of the levels ends its step at the median of a level's weights; not
+            set, it is the paper's, which steps to and fro over it.
         optimizer: `sgd` or `adam`.
         momentum: Of `sgd`.
         weight_decay: Of the weights.
@@ -91,19 +97,24 @@ def quantized(
         The objective; a client keeps its weights, its levels and what the optimizer remembers.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from idiolect.objectives import quantized
-        >>> own = quantized(levels=3, keep=[], centers="quantiles").begin({"weight": jnp.eye(4)}, 0)
+        >>> own = quantized(levels=3, keep=[], centers="quantiles").begin({"weight": jnp.eye(4)}, 0, jax.random.key(0))
         >>> own.levels["weight"].shape
         (3,)
     """
     dealt = deal_widths(bits, levels)
     check_start(centers, dealt)
     rules = _Rules(
-        descent(optimizer, momentum, weight_decay, lambda_p), step_size, centers_step_size, lambda_, sharpness
+        descent(optimizer, momentum, weight_decay, lambda_p),
+        step_size,
+        centers_step_size,
+        lambda_,
+        sharpness,
+        levels_stop == "median",
     )
 
-    def begin(params: Params, client: int) -> Own:
+    def begin(params: Params, client: int, key: Key) -> Own:
         leaves, count = named_leaves(params), dealt.levels(client)
         layers = quantized_layers(params, keep) if count else []
         own = {name: first_levels(leaves[name], count, centers) for name in layers}
@@ -146,9 +157,15 @@ def _train(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) ->
     if c and not is_zero(rules.centers_step_size):
         h = _through(rules, oracle, x, c, key)[2]  # Alg. 1, l. 4; Alg. 2, l. 6
         c = {
-            name: jnp.sort(draw_levels(c[name] - eta2 * h[name], drawn[name], c[name], pull * eta2 / 2)) for name in c
+            name: jnp.sort(_levels_drawn(rules, c[name] - eta2 * h[name], drawn[name], c[name], pull * eta2 / 2))
+            for name in c
         }  # Alg. 1, l. 5; Alg. 2, l. 7
     return Own(x, c, memory, t + 1), loss
+
+
+def _levels_drawn(rules: _Rules, moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar) -> jax.Array:
+    drawn = draw_levels(moved, x, levels, pull)
+    return clip_levels(drawn, moved, x, levels) if rules.stop_at_median else drawn
 
 
 def _tune(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) -> tuple[Own, Scalar]:

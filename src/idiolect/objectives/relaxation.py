@@ -64,15 +64,15 @@ def binary_relax(
         The objective; a client keeps its weights, its levels and what the optimizer remembers.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from idiolect.objectives import binary_relax
-        >>> own = binary_relax(bits=1, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0)
+        >>> own = binary_relax(bits=1, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0, jax.random.key(0))
         >>> own.levels["weight"].tolist()
         [-1.0, 1.0]
     """
     dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
 
-    def begin(params: Params, client: int) -> Own:
+    def begin(params: Params, client: int, key: Key) -> Own:
         leaves, count = named_leaves(params), dealt.levels(client)
         layers = quantized_layers(params, keep) if count else []
         own = {name: fit_scale(leaves[name], _first_grid(leaves[name], count)) for name in layers}

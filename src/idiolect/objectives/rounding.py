@@ -50,15 +50,15 @@ def post_training(
         The objective; a client keeps its weights and what the optimizer remembers.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from idiolect.objectives import post_training
-        >>> own = post_training(bits=2, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0)
+        >>> own = post_training(bits=2, keep=[]).begin({"weight": jnp.ones((2, 2))}, 0, jax.random.key(0))
         >>> own.levels["weight"].shape
         (4,)
     """
     dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
 
-    def begin(params: Params, client: int) -> Own:
+    def begin(params: Params, client: int, key: Key) -> Own:
         count = dealt.levels(client)
         empty = {name: jnp.zeros(count) for name in (quantized_layers(params, keep) if count else [])}
         return Own(params, empty, steps.start(params), jnp.int32(0))

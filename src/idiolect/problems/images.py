@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from annotated_types import Ge, Lt
 from idiolect.contracts import Batch, Key, Metric, Params, Problem, Scalar, Shard
 from idiolect.errors import UserMistake
 from idiolect.options import OneOf
+from idiolect.problems.augmentation import crop_and_flip
 from idiolect.problems.data.client_splits import Shares, split_clients
 from idiolect.problems.data.datasets import Images, load_images
 from idiolect.problems.data.partitions import Deal, by_classes
@@ -20,6 +21,7 @@ from idiolect.problems.models.networks import Model, mlp, nothing_to_calibrate
 from idiolect.problems.supervised import supervised_problem
 
 MakeModel: TypeAlias = Callable[[Sequence[int], int], Model]  # (shape of an image, number of classes)
+Augmentation: TypeAlias = Literal["crop_flip"]
 _CALIBRATION = 128  # rows that a model is calibrated on, at most
 
 
@@ -33,6 +35,7 @@ def classification(
     samples: int | None = None,
     unseen: float = 0.0,
     shares: Shares = Shares(),
+    augmentation: Augmentation | None = None,
     seed: int = 0,
 ) -> Problem:
     """Deal the images to `clients`, of which a share `unseen` is held out, and train `model` on them.
@@ -46,6 +49,7 @@ def classification(
         samples: Keeps only that many images, drawn at random, before they are dealt.
         unseen: The share of clients that take no part in training.
         shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
+        augmentation: With `crop_flip`, images are shifted and mirrored at random wherever a loss is taken.
         seed: Of what is kept, who gets what and who is unseen.
 
     Returns:
@@ -69,7 +73,10 @@ def classification(
     data = [{"image": images.pixels[hand], "label": images.labels[hand]} for hand in hands]
 
     def loss(params: Params, batch: Batch, key: Key) -> Scalar:
-        logits = model.apply(params, _unit(batch["image"]), key)
+        images = _unit(batch["image"])
+        if augmentation is not None:  # with a key of its own, so that a model's noise stays what it is
+            images = crop_and_flip(images, jax.random.fold_in(key, 1))
+        logits = model.apply(params, images, key)
         return optax.losses.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
 
     def accuracy(params: Params, batch: Batch) -> Scalar:
@@ -89,6 +96,7 @@ def image_problem(dataset: str) -> Callable[..., Problem]:
         samples: Annotated[int, Ge(1)] | None = None,
         unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
         shares: Shares = Shares(),
+        augmentation: Augmentation | None = None,
         partition: Annotated[Callable[[], Deal], OneOf("partitions")] = by_classes,
         model: Annotated[MakeModel, OneOf("models")] = mlp,
         seed: int = 0,
@@ -105,6 +113,7 @@ def image_problem(dataset: str) -> Callable[..., Problem]:
             samples=samples,
             unseen=unseen,
             shares=shares,
+            augmentation=augmentation,
             seed=seed,
         )
 

@@ -2,26 +2,32 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, PyTree, Scalar, Shard
+from idiolect.errors import UserMistake
 from idiolect.problems.data.client_splits import Shares, split_clients
+from idiolect.problems.models.library_models import Adapter, adapted
 
 Loss = Callable[[Params, Batch, Key], Scalar]
 
 
 def problem(
-    init: Callable[[Key], Params],
-    loss: Callable[..., Scalar],
-    data: Sequence[PyTree],
+    init: Callable[[Key], Params] | None = None,
+    loss: Callable[..., Scalar] | None = None,
+    data: Sequence[PyTree] = (),
     *,
+    model: Any = None,
     score: Callable[[Params, Batch], Scalar] | None = None,
     score_name: str = "accuracy",
     higher_is_better: bool = True,
     unseen: float = 0.0,
     shares: Shares = Shares(),
+    start_models: PyTree | None = None,
     name: str = "custom",
     seed: int = 0,
 ) -> Problem:
@@ -31,11 +37,14 @@ def problem(
         init: `init(key)` gives the parameters that training starts with, any pytree of arrays.
         loss: `loss(params, batch)`, a mean over the batch, or `loss(params, batch, key)` if it is random (dropout).
         data: For each client a pytree of arrays whose first axis runs over its samples.
+        model: In place of `init`, a model of Equinox, Flax (NNX or linen) or Haiku. Loss and score then get the model,
+            ready to be called, where they would get parameters.
         score: `score(params, batch)`, also a mean, is what runs report; by default the loss.
         score_name: What it is called.
         higher_is_better: Whether more of it is better; the loss is better lower.
         unseen: The share of clients that take no part in training.
         shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
+        start_models: A pytree like that of `init`, with a row for each client: where agents without a server start.
         name: What the problem is called.
         seed: Of the order of rows, and of who is unseen.
 
@@ -50,13 +59,35 @@ def problem(
         >>> idiolect.problem(lambda key: jnp.zeros(2), loss, data).clients.total
         4
     """
+    if loss is None or (init is None) == (model is None):
+        raise UserMistake("a problem needs a loss, data, and either init (parameters from a key) or model")
+    if model is not None:
+        init, loss, score = _with_model(adapted(model), with_key(loss), score, data)
+    assert init is not None
     keyed, still = with_key(loss), jax.random.key(0)
     if score is None:
         metric = Metric("loss", lambda params, batch: keyed(params, batch, still), higher_is_better=False)
     else:
         metric = Metric(score_name, score, higher_is_better)
     clients = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng(seed))
-    return supervised_problem(name, init, keyed, metric, clients)
+    return supervised_problem(name, init, keyed, metric, clients._replace(start_models=start_models))
+
+
+def _with_model(
+    adapter: Adapter, loss: Loss, score: Callable[[Any, Batch], Scalar] | None, data: Sequence[PyTree]
+) -> tuple[Callable[[Key], Params], Loss, Callable[[Params, Batch], Scalar] | None]:
+    """A start, a loss and a score of parameters from those of a model."""
+
+    def start(key: Key) -> Params:
+        few = jax.tree.map(lambda rows: jnp.asarray(np.asarray(rows)[:1]), data[0])
+        return adapter.start(key, lambda made: loss(made, few, key))
+
+    def bound_loss(params: Params, batch: Batch, key: Key) -> Scalar:
+        return loss(adapter.bind(params, key), batch, key)
+
+    if score is None:
+        return start, bound_loss, None
+    return start, bound_loss, lambda params, batch: score(adapter.bind(params, None), batch)
 
 
 def supervised_problem(

@@ -11,10 +11,13 @@ Deviations: the map for the centers is printed with a minus before the counts, w
 median; the sentence below it, and minimising what is printed above it, ask for a plus.
 
 Theorem 1 asks for exact maps; the one for the centers is first-order, so a level that has come to its median goes on
-stepping to and fro across it, by `pull` times the weights it has.
+stepping to and fro across it, by `pull` times the weights it has. The paper prints this map and no other; `clip_levels`
+ends its step at the median, which is our deviation where it is asked for. Both give the same while the median is
+further away than the step, and the clipped one is what soft thresholding (40) does for weights.
 
 Laws: `draw_weights` minimises (x - y)^2 / (2 eta1) + lambda R(x, c) exactly; `draw_levels` minimises the same with R
-replaced by its tangent at the old levels. With one level per distinct weight neither moves anything.
+replaced by its tangent at the old levels. With one level per distinct weight neither moves anything. `clip_levels`
+draws a level from where `moved` has it towards the median of its weights, and neither beyond nor away.
 """
 
 import jax
@@ -38,3 +41,21 @@ def draw_levels(moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar 
     mine = nearest(x, levels)[..., None] == jnp.arange(len(levels))
     side = jnp.sign(x[..., None] - levels)
     return moved + pull * jnp.where(mine, side, 0).sum(axis=tuple(range(x.ndim)))
+
+
+def clip_levels(drawn: jax.Array, moved: jax.Array, x: jax.Array, levels: jax.Array) -> jax.Array:
+    """What `draw_levels` made of `moved`, but no level steps over the median of its weights.
+
+    Of an even number of weights any point between the two middle ones is a median, and the step ends at the nearer.
+    """
+    flat = x.ravel()
+    mine = nearest(flat, levels)[:, None] == jnp.arange(len(levels))
+    ordered, count = jnp.sort(jnp.where(mine, flat[:, None], jnp.inf), axis=0), mine.sum(0)
+    low, high = (_row(ordered, jnp.maximum(place, 0)) for place in ((count - 1) // 2, count // 2))
+    ends = jnp.where(drawn > moved, jnp.maximum(moved, low), jnp.minimum(moved, high))  # the first median on the way
+    clipped = jnp.where(drawn > moved, jnp.minimum(drawn, ends), jnp.maximum(drawn, ends))
+    return jnp.where(count > 0, clipped, drawn)
+
+
+def _row(ordered: jax.Array, places: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(ordered, places[None], axis=0)[0]

@@ -1,6 +1,7 @@
 """Which settings are searched, and over what: ranges on a log or a linear scale, whole numbers, or choices."""
 
 import tomllib
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
@@ -19,11 +20,17 @@ class Search(NamedTuple):
 
     label: str  # an algorithm's, or a pattern such as *
     part: Literal["objective", "protocol", "training"]
-    option: str
+    option: str  # or a key of one that is a table: step_size.value
     scale: Scale
     low: float = 0.0
     high: float = 0.0
     choices: tuple[Any, ...] = ()
+
+    def has(self, value: Any) -> bool:
+        """Is this value one of those that are searched?"""
+        if self.scale == "choice":
+            return value in self.choices
+        return isinstance(value, int | float) and self.low <= value <= self.high
 
     @property
     def name(self) -> str:
@@ -41,7 +48,8 @@ def read_search(text: str) -> Search:
 
     Args:
         text: SPEC is `log:LOW:HIGH`, `linear:LOW:HIGH`, `whole:LOW:HIGH`, or choices such as `0.5|1.0`. A LABEL may be
-            a pattern; what has no such option is then left as it is.
+            a pattern; what has no such option is then left as it is. OPTION may go on to a key of a table, such as
+            `lambda.growth`.
 
     Returns:
         The search.
@@ -55,22 +63,22 @@ def read_search(text: str) -> Search:
     parts = path.strip().split(".")
     if parts[0] == "training":
         parts = ["algorithms", "*", *parts]
-    parted = len(parts) == 4 and parts[0] == "algorithms" and parts[2] in ("objective", "protocol", "training")
+    parted = len(parts) in (4, 5) and parts[0] == "algorithms" and parts[2] in ("objective", "protocol", "training")
     if not equals or not parted:
         raise UserMistake(
             f"--search is '{text}', but must be training.OPTION=SPEC or algorithms.LABEL.PART.OPTION=SPEC, where PART "
             "is objective, protocol or training, such as algorithms.persa_fl_me.objective.lambda=log:1:100"
         )
-    kind, colon, limits = spec.strip().partition(":")
+    option, (kind, colon, limits) = ".".join(parts[3:]), spec.strip().partition(":")
     if not colon:
-        return Search(parts[1], parts[2], parts[3], "choice", choices=tuple(map(_value, spec.split("|"))))  # type: ignore[arg-type]
+        return Search(parts[1], parts[2], option, "choice", choices=tuple(map(_value, spec.split("|"))))  # type: ignore[arg-type]
     low, _, high = limits.partition(":")
     if kind not in _RANGES or not _is_range(kind, low, high):
         raise UserMistake(
             f"--search is '{text}', but '{spec}' is no range; write log:LOW:HIGH with LOW above 0, linear:LOW:HIGH or "
             "whole:LOW:HIGH with LOW below HIGH, or choices such as 0.5|1.0"
         )
-    return Search(parts[1], parts[2], parts[3], _RANGES[kind], float(low), float(high))  # type: ignore[arg-type]
+    return Search(parts[1], parts[2], option, _RANGES[kind], float(low), float(high))  # type: ignore[arg-type]
 
 
 def _is_range(kind: str, low: str, high: str) -> bool:
@@ -92,13 +100,16 @@ def searches_of(experiment: Experiment, line: NamedAlgorithm, searches: list[Sea
     label, found = line.label or line.name, []
     objective, protocol = catalog.options_of(line.name, line.objective, line.protocol)
     known = {
-        "objective": as_written(objective) | dict.fromkeys(name.rstrip("_") for name in objective),
-        "protocol": as_written(protocol) | dict.fromkeys(protocol),
+        "objective": dict.fromkeys(name.rstrip("_") for name in objective) | as_written(objective),
+        "protocol": dict.fromkeys(protocol) | as_written(protocol),
         "training": dict.fromkeys(OwnTraining.model_fields),
     }
     for search in searches:
         if fnmatchcase(label, search.label):
-            if search.option in known[search.part]:
+            option, *inner = search.option.split(".")
+            if option in known[search.part]:
+                if inner and not _is_table(known[search.part][option]):
+                    raise UserMistake(f"--search names {search.name} of {label}, but its {option} is not a table")
                 found.append(search)
             elif search.label == label:
                 options = ", ".join(known[search.part]) or "none"
@@ -106,11 +117,33 @@ def searches_of(experiment: Experiment, line: NamedAlgorithm, searches: list[Sea
     return found
 
 
+def settings_of(experiment: Experiment, line: NamedAlgorithm, searches: list[Search]) -> dict[str, Any] | None:
+    """What a completed algorithm has for the settings that are searched; None if the search leaves any of them out."""
+    training = {**dict(experiment.training), **{k: v for k, v in dict(line.training).items() if v is not None}}
+    tables: dict[str, Any] = {"objective": line.objective, "protocol": line.protocol, "training": training}
+    found = {search.name: _at(tables, search.name) for search in searches}
+    return found if all(search.has(found[search.name]) for search in searches) else None
+
+
+def _at(tables: Any, path: str) -> Any:
+    for key in path.split("."):
+        tables = tables.get(key) if isinstance(tables, Mapping) else getattr(tables, key)
+    return tables
+
+
 def with_settings(line: NamedAlgorithm, settings: dict[str, Any]) -> NamedAlgorithm:
     """The algorithm with some of its settings replaced, by the names that `Search.name` gives."""
-    tables = {"objective": dict(line.objective), "protocol": dict(line.protocol)}
-    training = dict(line.training)
+    tables = {"objective": dict(line.objective), "protocol": dict(line.protocol), "training": dict(line.training)}
     for name, value in settings.items():
-        part, _, option = name.partition(".")
-        (training if part == "training" else tables[part])[option] = value
-    return line.model_copy(update={**tables, "training": OwnTraining.model_validate(training)})
+        part, option, *inner = name.split(".")
+        tables[part][option] = _with_key(tables[part][option], inner[0], value) if inner else value
+    return line.model_copy(update={**tables, "training": OwnTraining.model_validate(tables["training"])})
+
+
+def _is_table(value: Any) -> bool:
+    """Is it a table of options, such as a rate that changes?"""
+    return isinstance(value, Mapping) or hasattr(value, "_asdict")
+
+
+def _with_key(table: Any, key: str, value: Any) -> dict[str, Any]:
+    return {**(table if isinstance(table, Mapping) else table._asdict()), key: value}

@@ -2,7 +2,8 @@
 
 Every algorithm has a study of its own (Optuna's tree-structured Parzen estimator, seeded). A trial runs the algorithm
 with the suggested settings on the tuning seeds and is scored as the experiment's headline is: on validation parts,
-never on test parts. The journal holds every finished trial, so that a study that was interrupted goes on.
+never on test parts. The first trial is the algorithm as it is, where the search includes that. The journal holds every
+finished trial, so that a study that was interrupted goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
+from idiolect.contracts import Params
 from idiolect.engines import Workers
 from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
+from idiolect.experiments.building import BuiltSeed
 from idiolect.experiments.describing import describe, difference
 from idiolect.experiments.evaluation_plan import headline_column, plan_evaluation
 from idiolect.experiments.recipe_files import completed, read_toml
@@ -22,7 +25,9 @@ from idiolect.experiments.records import CellRecord
 from idiolect.experiments.running import Services, run_cells
 from idiolect.experiments.value import Experiment
 from idiolect.files import write_atomically
-from idiolect.tuning.search_space import Search, searches_of, with_settings
+from idiolect.interface import first_models
+from idiolect.results.trained_models import identified
+from idiolect.tuning.search_space import Search, searches_of, settings_of, with_settings
 
 JOURNAL, TUNED = "journal.log", "tuned.toml"
 
@@ -94,12 +99,14 @@ def tune(
         raise UserMistake(f"seed {common[0]} is both to choose settings and to be scored; tune on other seeds")
     experiment, folder = completed(experiment), Path(out)
     _check_folder(folder, {**describe(experiment), "tuning": {"seeds": list(seeds), "search": _told(searches)}})
+    here = identified(experiment.replace(seeds=list(seeds)))
+    starts = first_models(here, folder, notice=lambda sentence: None, data_dir=data_dir, stop=stop)
     studies, lines = [], []
     for line in experiment.lines:
         if not isinstance(line, NamedAlgorithm):
             raise UserMistake(f"{line.name} is a record of one's own, which has no options to search; name it")
         mine = searches_of(experiment, line, list(searches))
-        judge = _Judge(experiment, line, tuple(seeds), data_dir)
+        judge = _Judge(here, line, starts, data_dir)
         study = _study(folder, judge, mine, trials if mine else 1, progress, stop)
         studies.append(study)
         lines.append(with_settings(line, study.best.settings))
@@ -129,9 +136,9 @@ def _check_folder(folder: Path, tables: dict[str, Any]) -> None:
 class _Judge(NamedTuple):
     """Runs an algorithm with some settings, and scores it."""
 
-    experiment: Experiment
+    experiment: Experiment  # on the tuning seeds
     line: NamedAlgorithm
-    seeds: tuple[int, ...]
+    starts: Callable[[BuiltSeed], Params | None]
     data_dir: Path | None
 
     @property
@@ -140,17 +147,17 @@ class _Judge(NamedTuple):
 
     def run(self, settings: dict[str, Any]) -> tuple[float, bool] | None:
         """The mean score over seeds, and whether more is better; None if the run came to nothing."""
-        times = plan_evaluation(self.experiment).times[-self.experiment.evaluation.last :]  # only those that count
+        counted = plan_evaluation(self.experiment).times[-self.experiment.evaluation.last :]
+        times = sorted({0.0, *counted})  # the start as well: of a run that ends early there must be something to show
         changes = {"split": "validation", "references": [], "times": times}
         evaluation = self.experiment.evaluation.model_copy(update=changes)
         trial = self.experiment.replace(
-            algorithms=[with_settings(self.line, settings)], seeds=list(self.seeds), evaluation=evaluation, factory=None
+            algorithms=[with_settings(self.line, settings)], evaluation=evaluation, factory=None
         )
         try:
             with Workers() as workers:
-                found = [
-                    result.record for result in run_cells(completed(trial), Services(workers), data_dir=self.data_dir)
-                ]
+                results = run_cells(completed(trial), Services(workers), data_dir=self.data_dir, starts=self.starts)
+                found = [result.record for result in results]
         except (Diverged, Refused):
             return None
         if any(cell.ended for cell in found):
@@ -178,6 +185,8 @@ def _study(
     study = optuna.create_study(
         storage=optuna.storages.JournalStorage(backend), study_name=judge.label, sampler=sampler, load_if_exists=True
     )
+    if not study.trials and (as_it_is := settings_of(judge.experiment, judge.line, searches)):
+        study.enqueue_trial(as_it_is)
     done = [trial for trial in study.trials if trial.state.is_finished()]
     while len(done) < trials:
         if stop():
