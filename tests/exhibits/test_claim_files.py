@@ -10,7 +10,7 @@ from idiolect.papers.claim_files import read_record, reproduce
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale
 
 CLAIM = Claim("A is above B", "0.7", "0.5 ± 0.1", "a look", "fails", [3, 4], "this is why", {"ours": [0.5, 0.6]})
-LAYOUT = ["exhibit", "source", "shows", "scale", "size", "seeds", "seconds", "command", "claims"]
+LAYOUT = ["exhibit", "source", "shows", "scale", "size", "seeds", "seconds", "command", "claims", "made_by"]
 
 
 def reproduced(folder, claim=CLAIM):

@@ -11,12 +11,14 @@ from idiolect.papers import (
     pars_push_exhibits,
     per_fedavg_exhibits,
     persa_fl_exhibits,
+    quantizer_exhibits,
     qupel_exhibits,
     qupel_sizes,
     ranking_exhibits,
     schedule_exhibits,
 )
 from idiolect.papers.exhibit import Request
+from idiolect.papers.findings import texts
 from tests.exhibits.made import SEEDS, cell, client, finished, made, noise
 
 
@@ -120,13 +122,14 @@ def test_per_fedavg_fig_1_decides_each_setting_by_itself(monkeypatch):
     assert failed == ["tau = 10, r = 0.5: Per-FedAvg after one step is above FedAvg after one step"]
 
 
-def test_qupel_table_1_decides_each_step_of_the_order(monkeypatch):
-    order = dict(zip(qupel_exhibits._ALONE, (0.9, 0.8, 0.7, 0.6, 0.65), strict=True))  # BinaryRelax above ProxQuant
-    ran = made(qupel_sizes.ALONE, lambda label, seed: {"0": 0, "own": order.get(label, 0.1) + noise(seed)})
-    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_1, ran)
-    assert verdicts(findings.claims) == ["holds", "holds", "holds", "fails"]
-    assert "BinaryRelax" in findings.claims[-1].finding
-    assert all(claim.finding == "" for claim in findings.claims[:-1])
+def test_qupel_table_1_compares_levels_under_one_p(monkeypatch):
+    scores = {"full-precision": 0.9, "learned-2": 0.8, "learned-1": 0.7, "proxquant-1": 0.6, "binary-relax-1": 0.65}
+    scores |= {"learned-1-soft": 0.85, "proxquant-1-soft": 0.86}  # with P = 30, fixed levels are ahead in this run
+    ran = made(qupel_sizes.ALONE, lambda label, seed: {"0": 0, "own": scores.get(label, 0.1) + noise(seed)})
+    findings = perform(monkeypatch, quantizer_exhibits, quantizer_exhibits.TABLE_1, ran)
+    assert verdicts(findings.claims) == ["holds", "holds", "holds", "fails", "fails"]
+    assert "P = 30" in findings.claims[3].statement
+    assert len(findings.tables[0].rows) == 9
 
 
 @pytest.mark.parametrize(("cost", "cheap"), [(0.004, "holds"), (0.012, "fails"), (0.0095, "not shown")])
@@ -138,7 +141,9 @@ def test_qupel_table_2_and_fig_1(cost, cheap, monkeypatch):
         return {"0": 0, "own": own}
 
     ran = made(qupel_sizes.TOGETHER, accuracies)
-    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_2, ran)
+    more = made(qupel_sizes.THREE_BITS, accuracies)
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_2, ran, more)
+    assert len(findings.claims[-1].seeds) == 2 * len(findings.claims[0].seeds), "a finer test"
     *widths, fedavg, three_bits = verdicts(findings.claims)
     assert widths == ["holds"] * 5 + ["fails"], "at 2 bits nobody gains in this run"
     assert fedavg == "holds"
@@ -148,17 +153,20 @@ def test_qupel_table_2_and_fig_1(cost, cheap, monkeypatch):
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.01, "holds"), (0.0005, "not shown"), (-0.01, "fails")])
 def test_qupel_table_3_looks_at_the_control_clients_only(gain, verdict, monkeypatch):
+    cells_of_table_3 = ("qupel-2", "qupel-2_5", "beside-32")
+
     def own(each, number):
-        beside = ("beside-2", "beside-3", "beside-32").index(each.label)
+        beside = cells_of_table_3.index(each.label)
         jitter = noise(each.seed) if beside == 1 else 2 * noise(each.seed) if beside == 2 else 0.0
         return 0.5 + gain * beside + jitter if number < 10 else 0.9 - 0.1 * beside
 
-    ran = made(qupel_sizes.RESOURCES, lambda label, seed: {"own": 0.5}, clients=20)
+    ran = made(qupel_sizes.TOGETHER, lambda label, seed: {"own": 0.5}, clients=20)
     cells = [
         each._replace(clients=[client(number, {"own": own(each, number)}) for number in range(20)])
         for each in ran.cells
+        if each.label in cells_of_table_3
     ]
-    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_3, finished(qupel_sizes.RESOURCES, cells))
+    findings = perform(monkeypatch, qupel_exhibits, qupel_exhibits.TABLE_3, finished(qupel_sizes.TOGETHER, cells))
     assert verdicts(findings.claims) == [verdict] * 2
 
 
@@ -172,14 +180,22 @@ def test_search_ranking_tells_both_metrics_and_both_kinds_of_rivals_apart(monkey
         )
         for seed in SEEDS
     ]
-    ran = made(
-        ranking_exhibits.RUN, lambda label, seed: {"own": levels.get(label, 0.5) + 2 * noise(seed)}, references=forests
-    )
-    claims = perform(monkeypatch, ranking_exhibits, ranking_exhibits.SEARCH, ran).claims
-    assert len(claims) == 8
-    assert [c.statement for c in claims if c.verdict != "holds"] == [
-        "accuracy: PersA-FL-ME is above random forests (one for all users, one for each)"
+
+    def scores(label, seed):
+        after = 0.62 if label == "fedasync" else levels.get(label, 0.5)  # FedAsync gains by steps, the others do not
+        return {"own": levels.get(label, 0.5) + 2 * noise(seed), "10": after + 2 * noise(seed)}
+
+    ran = made(ranking_exhibits.RUN, scores, references=forests)
+    others = [made(trial, scores) for trial in ranking_exhibits.OTHERS.values()]
+    findings = perform(monkeypatch, ranking_exhibits, ranking_exhibits.SEARCH, ran, *others)
+    assert len(findings.claims) == 12
+    assert [c.statement for c in findings.claims if c.verdict != "holds"] == [
+        "accuracy: PersA-FL-ME is above them after as many gradient steps for everyone",
+        "accuracy: PersA-FL-ME is then above random forests (one for all users, one for each)",
+        "top-1 accuracy: PersA-FL-ME is above them after as many gradient steps for everyone",
     ]
+    assert len(findings.tables) == 4
+    assert "0.700" in str(findings.tables[2].rows), "every model and loss has its table"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +211,36 @@ def test_memrl_fig_1(own, common, expected):
     ran = made(memrl_exhibits.RUN, lambda label, seed: {"0": 2 * common, "own": 2 * own}, clients=3, references=best)
     assert verdicts(memrl_exhibits.memrl_claims(ran)) == expected, "here the first point is like the last"
     assert memrl_exhibits.shares(ran, "memrl", "own") == pytest.approx(np.full((3, 3), own))
+
+
+@pytest.mark.parametrize(
+    ("cut", "own", "expected"),
+    [
+        ((1.0, 0.0), 0.97, ["fails", "holds", "holds"]),
+        ((0.0, 0.0), 0.70, ["holds", "holds", "fails"]),
+        ((1.0, 0.5), 0.70, ["fails", "fails", "fails"]),
+    ],
+)
+def test_memrl_where_theory_and_figure_part(cut, own, expected):
+    best = [ReferenceRecord("best", seed, {"reward": dict.fromkeys(range(3), 2.0)}) for seed in SEEDS]
+
+    def ran(trial, label, capped):
+        reports = ({}, {"capped": capped}, {"capped": capped})
+        return finished(trial, [cell(label, seed, {"own": 2 * own}, 3, reports=reports) for seed in SEEDS], best)
+
+    pair = (
+        ran(memrl_exhibits.RUN, "memrl", cut[0]),
+        ran(memrl_exhibits.REGIME, memrl_exhibits.THEOREM, cut[1]),
+    )
+    asked = []
+    claims = memrl_exhibits.regime_claims(*pair, lambda claim: asked.append(claim) or f"why {claim}")
+    assert verdicts(claims) == expected
+    assert set(asked) == set(texts()["memrl-fig-1"])
+    assert [claim.finding for claim in claims] == [
+        "why solved" * (cut[0] > 0),
+        "",
+        "why regime" * (own < 0.95),
+    ]
 
 
 def test_updates_and_busy_time_of_a_timeline_that_can_be_read_off():

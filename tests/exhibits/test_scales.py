@@ -26,9 +26,9 @@ TRIALS = (
     per_fedavg_exhibits.RUN,
     qupel_sizes.ALONE,
     qupel_sizes.TOGETHER,
-    qupel_sizes.RESOURCES,
     ranking_exhibits.RUN,
     memrl_exhibits.RUN,
+    memrl_exhibits.REGIME,
 )
 FETCHED = ("mnist", "fashion_mnist", "cifar10")
 BY_NAME = [pytest.param(trial, id=trial.name) for trial in TRIALS]
@@ -52,6 +52,20 @@ def test_every_experiment_is_made_and_built_where_no_data_is_needed(trial, scale
         assert experiment.problem.name not in FETCHED, "nothing is fetched"
     elif experiment.problem.name not in FETCHED:
         build_seed(experiment, experiment.seeds[0])
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_seminar_s_other_model_and_loss_run_on_the_same_crowd(scale):
+    run, (cnn, mse) = (
+        experiment_of(ranking_exhibits.RUN, scale),
+        (experiment_of(trial, scale) for trial in ranking_exhibits.OTHERS.values()),
+    )
+    assert (cnn.problem.options["model"], mse.problem.options["loss"]) == ("mlp_cnn", "mse")
+    for other in (cnn, mse):
+        assert set(other.labels) <= set(run.labels)
+        assert set(other.seeds) <= set(run.seeds)
+        assert other.problem.options["dimension"] == run.problem.options["dimension"]
+        assert other.evaluation.references == []
 
 
 def test_the_papers_sizes_are_those_of_the_papers():

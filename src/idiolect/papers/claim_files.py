@@ -11,6 +11,7 @@ from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.papers.exhibit import Claim, Exhibit, ExhibitRecord, Findings, Request
 from idiolect.papers.exhibit_page import report_page
+from idiolect.papers.provenance import made_by
 from idiolect.papers.trials import named
 
 CLAIMS = "claims.json"
@@ -46,6 +47,7 @@ def reproduce(exhibit: Exhibit, request: Request) -> ExhibitRecord:
         seconds,
         command(exhibit, request),
         list(findings.claims),
+        made_by({run.name: run for run in findings.runs}),
     )
     _write(folder, record, findings)
     return record
@@ -54,8 +56,7 @@ def reproduce(exhibit: Exhibit, request: Request) -> ExhibitRecord:
 def _write(folder: Path, record: ExhibitRecord, findings: Findings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "report.html", report_page(record, findings, folder).encode())
-    tables = {**record._asdict(), "claims": [claim._asdict() for claim in record.claims]}
-    text = json.dumps(_plain(tables), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(as_tables(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(folder / CLAIMS, text.encode())
 
 
@@ -65,10 +66,20 @@ def read_record(folder: Path) -> ExhibitRecord | None:
     if not file.is_file():
         return None
     try:
-        tables = json.loads(file.read_text("utf-8"))
-        return ExhibitRecord(**{**tables, "claims": [Claim(**claim) for claim in tables["claims"]]})
+        return from_tables(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError, KeyError) as reason:
         raise UserMistake(f"{file} cannot be read: {reason}; remove it to have it written again") from None
+
+
+def as_tables(record: ExhibitRecord) -> dict[str, Any]:
+    """A record as JSON has it."""
+    plain: dict[str, Any] = _plain({**record._asdict(), "claims": [claim._asdict() for claim in record.claims]})
+    return plain
+
+
+def from_tables(tables: dict[str, Any]) -> ExhibitRecord:
+    """The record that was written."""
+    return ExhibitRecord(**{**tables, "claims": [Claim(**claim) for claim in tables["claims"]]})
 
 
 def _plain(value: Any) -> Any:

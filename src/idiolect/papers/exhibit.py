@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from idiolect.report.page import Picture
 
 SCALES = ("quick", "desk", "paper")  # seconds; two cores for up to half an hour; the paper's own sizes
-Verdict = Literal["holds", "not shown", "fails"]  # not shown: the numbers point that way, and the test is not passed
+Verdict = Literal["holds", "not shown", "excluded", "fails"]  # as `idiolect.papers.decisions` says
 
 
 class Claim(NamedTuple):
@@ -21,6 +21,7 @@ class Claim(NamedTuple):
     seeds: Sequence[int]
     finding: str = ""  # why, where it does not hold
     values: Mapping[str, Any] = {}  # the numbers behind `ours`, seed by seed, for whoever wants to count again
+    needs: str = ""  # how many seeds a decision takes; empty where there is one
 
 
 class ExhibitRecord(NamedTuple):
@@ -35,6 +36,7 @@ class ExhibitRecord(NamedTuple):
     seconds: float
     command: str  # which gives the same again
     claims: Sequence[Claim]
+    made_by: Mapping[str, Any] = {}  # the code and the machine behind the numbers, as `idiolect.papers.provenance` says
 
 
 class Table(NamedTuple):

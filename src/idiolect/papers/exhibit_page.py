@@ -11,7 +11,7 @@ from idiolect.report.page import Section, page
 from idiolect.report.tables import as_html, marked_up
 from idiolect.report.writing import PAGE
 
-_COLOURS = {"holds": "#009E73", "not shown": "#B37700", "fails": "#D55E00"}
+_COLOURS = {"holds": "#009E73", "not shown": "#B37700", "excluded": "#CC4499", "fails": "#D55E00"}
 
 
 def report_page(record: ExhibitRecord, findings: Findings, folder: Path) -> str:
@@ -42,8 +42,9 @@ def _claims(claims: Sequence[Claim]) -> str:
         told = f'<b style="color:{_COLOURS[claim.verdict]}">{claim.verdict}</b>'
         found = f"<br>{escape(claim.finding)}" if claim.finding and claim.verdict != "holds" else ""
         cells = (claim.statement, claim.paper, claim.ours, claim.test)
-        rows.append([*map(escape, cells), told + found])
-    return marked_up(["the paper says", "its number", "here", "decided by", "verdict"], rows, words=True)
+        rows.append([*map(escape, cells), told + found, escape(claim.needs)])
+    head = ["the paper says", "its number", "here", "decided by", "verdict", "a decision takes"]
+    return marked_up(head, rows, words=True)
 
 
 def _runs(runs: Sequence[Path], folder: Path) -> str:

@@ -18,6 +18,10 @@ class Power(NamedTuple):
     low: float
     high: float
 
+    def reaches(self, value: float) -> bool:
+        """Whether the interval contains it."""
+        return self.low <= value <= self.high
+
     def __str__(self) -> str:
         return f"{self.estimate:.2f} [{self.low:.2f}, {self.high:.2f}]"
 

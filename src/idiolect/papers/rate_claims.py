@@ -7,12 +7,13 @@ from itertools import product
 
 import numpy as np
 
-from idiolect.comparison.pairing import LEVEL, paired
-from idiolect.papers.exhibit import Claim, Verdict
-from idiolect.papers.exponents import Power, powers
+from idiolect.comparison.pairing import LEVEL
+from idiolect.papers.exhibit import Claim
+from idiolect.papers.exponents import powers
 from idiolect.papers.findings import finding
 from idiolect.papers.rate_pieces import LOCAL_STEPS, Result, bound_of, cost_of, known, of_study
 from idiolect.papers.trajectories import Option
+from idiolect.papers.verdicts import judged, surely_above
 from idiolect.theory import maml_bias
 
 METHODS: dict[Option, tuple[str, int]] = {  # with the number of its theorem
@@ -75,7 +76,7 @@ def _square_root(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         "T^-0.5",
         f"T^{power} from T = {min(steps)} to {max(steps)}, b = 1",
         "the interval of the exponent (jackknife over seeds) ends at or below -0.45",
-        _verdict(power.high <= -0.45, power.estimate <= -0.45),
+        judged(power.high <= -0.45, power.estimate <= -0.45),
         seeds,
     )
 
@@ -88,7 +89,7 @@ def _staleness(results: Sequence[Result], option: Option, seeds: Sequence[int]) 
         fresh = result.mean_square[:, late.index(0)]
         for lane, tau in ((lane, tau) for lane, tau in enumerate(late) if tau):
             tried += 1
-            if _above(result.mean_square[:, lane], fresh):
+            if surely_above(result.mean_square[:, lane], fresh):
                 cells.append((tau, result.piece.steps))
                 columns.append(result.mean_square[:, lane] - fresh)
     in_tau, in_steps = powers(columns, cells, 2)
@@ -99,7 +100,7 @@ def _staleness(results: Sequence[Result], option: Option, seeds: Sequence[int]) 
         f"tau^{in_tau}, T^{in_steps}",
         f"excess over tau = 0 with exact gradients, paired over seeds: above zero (p < {LEVEL}) in {len(cells)} of "
         f"{tried} settings, powers fitted to these; tau's interval ends by 2, that of T reaches -1 or lies below",
-        _verdict(at_most, in_tau.estimate <= 2),
+        judged(at_most, in_tau.estimate <= 2),
         seeds,
         _found("staleness") if in_tau.high < 1.8 else "",
     )
@@ -110,8 +111,8 @@ def _inner_floor(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
     alphas = [alpha for _, alpha in chosen[0].piece.lanes]
     floor = np.stack([result.floor for result in chosen], 1)  # (seed, batch size, alpha)
     lanes, batches = range(len(alphas)), range(len(chosen))
-    falls = [_above(floor[:, k, lane], floor[:, k + 1, lane]) for k, lane in product(batches[:-1], lanes)]
-    grows = [_above(floor[:, k, lane + 1], floor[:, k, lane]) for k, lane in product(batches, lanes[:-1])]
+    falls = [surely_above(floor[:, k, lane], floor[:, k + 1, lane]) for k, lane in product(batches[:-1], lanes)]
+    grows = [surely_above(floor[:, k, lane + 1], floor[:, k, lane]) for k, lane in product(batches, lanes[:-1])]
     printed = np.array([[bias_floor(result, alpha)[0] for alpha in alphas] for result in chosen])
     means = floor.mean(0)
     return Claim(
@@ -120,7 +121,7 @@ def _inner_floor(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         f"{means.min():.2g} to {means.max():.2g}, at most {float((means / printed).max()):.2g} of the theorem's",
         f"neighbours paired over seeds (p < {LEVEL}): {sum(falls)} of {len(falls)} fall with b, {sum(grows)} of "
         f"{len(grows)} grow with alpha",
-        _verdict(all(falls) and all(grows) and bool((means <= printed).all()), any(falls) and any(grows)),
+        judged(all(falls) and all(grows) and bool((means <= printed).all()), any(falls) and any(grows)),
         seeds,
     )
 
@@ -129,11 +130,11 @@ def _inner_powers(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
     cells, columns = [], []
     for result in of_study(results, "inner batches", "maml"):
         for lane, (_, alpha) in enumerate(result.piece.lanes):
-            if _above(result.floor[:, lane]):
+            if surely_above(result.floor[:, lane]):
                 cells.append((alpha, 1 / result.piece.batch_size))
                 columns.append(result.floor[:, lane])
     in_alpha, in_batch = powers(columns, cells, 2)
-    as_printed = _reaches(in_alpha, 2) and _reaches(in_batch, 1)
+    as_printed = in_alpha.reaches(2) and in_batch.reaches(1)
     unknown = not math.isfinite(in_alpha.low + in_batch.low)
     return Claim(
         "PersA-FL-MAML: the floor is proportional to alpha^2 / b",
@@ -141,7 +142,7 @@ def _inner_powers(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         f"alpha^{in_alpha}, (1/b)^{in_batch}",
         f"powers fitted to the {len(cells)} settings whose floor is above zero (p < {LEVEL}); both intervals reach the "
         "paper's",
-        _verdict(as_printed and not unknown, unknown),
+        judged(as_printed and not unknown, unknown),
         seeds,
         "" if as_printed else _found("inner powers"),
     )
@@ -150,7 +151,7 @@ def _inner_powers(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
 def _accuracy(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
     (result,) = of_study(results, "accuracy", "moreau")
     nus = [nu for _, nu in result.piece.lanes]
-    grows = [_above(result.floor[:, k + 1], result.floor[:, k]) for k in range(len(nus) - 1)]
+    grows = [surely_above(result.floor[:, k + 1], result.floor[:, k]) for k in range(len(nus) - 1)]
     (power,) = powers(list(result.floor.T), [(nu,) for nu in nus], 1)
     share = float((result.floor.mean(0) / np.square(nus)).max())
     return Claim(
@@ -159,9 +160,9 @@ def _accuracy(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         f"nu^{power}, at most {share:.2g} nu^2",
         f"neighbours paired over seeds (p < {LEVEL}): {sum(grows)} of {len(grows)} grow with nu; the power lies "
         "between 1.8 and 2.2",
-        _verdict(all(grows) and 1.8 <= power.estimate <= 2.2, any(grows)),
+        judged(all(grows) and 1.8 <= power.estimate <= 2.2, any(grows)),
         seeds,
-        _found("accuracy") if _reaches(power, 2) and not 1.8 <= power.estimate <= 2.2 else "",
+        _found("accuracy") if power.reaches(2) and not 1.8 <= power.estimate <= 2.2 else "",
     )
 
 
@@ -171,8 +172,8 @@ def _no_batches(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
     nu = chosen[0].piece.lanes[0][1]
     bound = bound_of(chosen[0].piece, 0)
     printed = bound.personalization if bound else math.nan
-    over = [_above(result.floor[:, 0], np.full(len(seeds), printed)) for result in chosen]
-    there = [result for result in chosen if _above(result.floor[:, 0])]
+    over = [surely_above(result.floor[:, 0], np.full(len(seeds), printed)) for result in chosen]
+    there = [result for result in chosen if surely_above(result.floor[:, 0])]
     (power,) = powers([result.floor[:, 0] for result in there], [(1 / result.piece.batch_size,) for result in there], 1)
     means = ", ".join(f"{result.floor[:, 0].mean():.2g} (b = {result.piece.batch_size})" for result in chosen)
     return Claim(
@@ -185,16 +186,3 @@ def _no_batches(results: Sequence[Result], seeds: Sequence[int]) -> Claim:
         seeds,
         _found("no batches") if any(over) else "",
     )
-
-
-def _above(first: np.ndarray, second: np.ndarray | None = None) -> bool:
-    other = np.zeros_like(first) if second is None else second
-    return paired(first.tolist(), other.tolist()).p < LEVEL
-
-
-def _reaches(power: Power, value: float) -> bool:
-    return power.low <= value <= power.high
-
-
-def _verdict(passed: bool, points_that_way: bool) -> Verdict:
-    return "holds" if passed else "not shown" if points_that_way else "fails"

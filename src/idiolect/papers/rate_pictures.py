@@ -1,16 +1,15 @@
 """Pictures of the measured rates of PersA-FL beside the bounds and the slopes of its Table 1."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import plotly.graph_objects as go
 
+from idiolect.papers.log_plots import finished, line, measured, slope
 from idiolect.papers.rate_claims import METHODS, bias_floor
 from idiolect.papers.rate_pieces import SMOOTHNESS, Result, bound_of, of_study
 from idiolect.papers.trajectories import Option
 from idiolect.report.page import Picture
-from idiolect.report.style import INK, labelled, style
+from idiolect.report.style import INK
 
 _TERMS = {
     "start": "start, 1/sqrt(T)",
@@ -40,22 +39,20 @@ def _against_steps(results: Sequence[Result], option: Option) -> Picture:
     steps = [result.piece.steps for result in chosen]
     for number, lane in enumerate(lanes):
         tau = chosen[0].piece.lanes[lane][0]
-        _measured(figure, number, f"tau = {tau}", steps, [result.mean_square[:, lane] for result in chosen])
+        measured(figure, number, f"tau = {tau}", steps, [result.mean_square[:, lane] for result in chosen])
     for lane, dash in ((lanes[0], "solid"), (lanes[-1], "dash")):
         bounds = [(result.piece.steps, bound_of(result.piece, lane)) for result in chosen]
         held = [(steps, bound) for steps, bound in bounds if bound is not None]
         late = f"tau = {chosen[0].piece.lanes[lane][0]}"
         if held:
-            _line(figure, f"bound, {late}", [at for at, _ in held], [bound.total for _, bound in held], dash, INK)
+            line(figure, f"bound, {late}", [at for at, _ in held], [bound.total for _, bound in held], dash, INK)
         if lane != lanes[0]:
             continue
         for number, (term, label) in enumerate(_TERMS.items()):
             heights = [getattr(bound, term) for _, bound in held]
             if any(heights):
-                _line(
-                    figure, f"its {label}", [at for at, _ in held], heights, ("dot", "dashdot")[number % 2], "#8C8C8C"
-                )
-    return _finished(
+                line(figure, f"its {label}", [at for at, _ in held], heights, ("dot", "dashdot")[number % 2], "#8C8C8C")
+    return finished(
         figure,
         f"{name}: gradients against server steps, and Theorem {theorem}",
         "T (server steps; the step size goes with it)",
@@ -73,13 +70,13 @@ def _staleness(results: Sequence[Result]) -> Picture:
         late = [tau for tau, _ in result.piece.lanes]
         fresh = result.mean_square[:, late.index(0)]
         shown = [(tau, result.mean_square[:, lane] - fresh) for lane, tau in enumerate(late) if tau]
-        _measured(figure, number, f"T = {result.piece.steps}", [tau for tau, _ in shown], [more for _, more in shown])
+        measured(figure, number, f"T = {result.piece.steps}", [tau for tau, _ in shown], [more for _, more in shown])
     taus = [tau for tau, _ in chosen[0].piece.lanes if tau]
     last = chosen[-1].mean_square
     anchor = float((last[:, 1] - last[:, 0]).mean())
-    _slope(figure, "tau", taus, anchor, lambda tau: tau)
-    _slope(figure, "tau^2", taus, anchor, lambda tau: tau**2)
-    return _finished(
+    slope(figure, "tau", taus, anchor, lambda tau: tau)
+    slope(figure, "tau^2", taus, anchor, lambda tau: tau**2)
+    return finished(
         figure,
         "FedAsync: what staleness adds",
         "tau (every update is exactly this late)",
@@ -94,14 +91,14 @@ def _inner_batches(results: Sequence[Result]) -> list[Picture]:
     sizes, alphas = [result.piece.batch_size for result in chosen], [alpha for _, alpha in chosen[0].piece.lanes]
     by_size, by_alpha = go.Figure(), go.Figure()
     for lane, alpha in enumerate(alphas):
-        _measured(
+        measured(
             by_size, lane, f"alpha = {alpha * SMOOTHNESS:.2g} / L", sizes, [result.floor[:, lane] for result in chosen]
         )
     for number, result in enumerate(chosen):
         floors = [result.floor[:, lane] for lane in range(len(alphas))]
-        _measured(by_alpha, number, f"b = {result.piece.batch_size}", alphas, floors)
+        measured(by_alpha, number, f"b = {result.piece.batch_size}", alphas, floors)
     top, corner = len(alphas) - 1, float(chosen[0].floor[:, -1].mean())
-    _line(
+    line(
         by_size,
         "Theorem 2, largest alpha",
         sizes,
@@ -109,10 +106,10 @@ def _inner_batches(results: Sequence[Result]) -> list[Picture]:
         "solid",
         INK,
     )
-    _slope(by_size, "1/b", sizes, corner, lambda b: 1 / b)
-    _slope(by_size, "1/b^2", sizes, corner, lambda b: 1 / b**2)
+    slope(by_size, "1/b", sizes, corner, lambda b: 1 / b)
+    slope(by_size, "1/b^2", sizes, corner, lambda b: 1 / b**2)
     backwards = alphas[::-1]
-    _line(
+    line(
         by_alpha,
         "Theorem 2, smallest b",
         alphas,
@@ -120,16 +117,16 @@ def _inner_batches(results: Sequence[Result]) -> list[Picture]:
         "solid",
         INK,
     )
-    _slope(by_alpha, "alpha^2", backwards, corner, lambda alpha: alpha**2)
-    _slope(by_alpha, "alpha^4", backwards, corner, lambda alpha: alpha**4)
+    slope(by_alpha, "alpha^2", backwards, corner, lambda alpha: alpha**2)
+    slope(by_alpha, "alpha^4", backwards, corner, lambda alpha: alpha**4)
     said = (
         "The part of the squared gradient norm that stays however long the run: the floor of a biased gradient. It "
         "lies far under Theorem 2's last term and follows the steeper grey slope, since the bias is of second order."
     )
     floor = "squared norm of the mean gradient"
     return [
-        _finished(by_size, "PersA-FL-MAML: the floor against the batch size", "b (batch size)", floor, said),
-        _finished(
+        finished(by_size, "PersA-FL-MAML: the floor against the batch size", "b (batch size)", floor, said),
+        finished(
             by_alpha, "PersA-FL-MAML: the floor against the personal step", "alpha (personal step size)", floor, said
         ),
     ]
@@ -139,12 +136,12 @@ def _accuracy(results: Sequence[Result]) -> Picture:
     (result,) = of_study(results, "accuracy", "moreau")
     nus = [nu for _, nu in result.piece.lanes]
     figure = go.Figure()
-    _measured(figure, 0, "measured", nus, list(result.floor.T))
+    measured(figure, 0, "measured", nus, list(result.floor.T))
     bounds = [bound_of(result.piece, lane) for lane in range(len(nus))]
     held = [(nu, bound.personalization) for nu, bound in zip(nus, bounds, strict=True) if bound is not None]
-    _line(figure, "Theorem 3's last term", [nu for nu, _ in held], [height for _, height in held], "solid", INK)
-    _slope(figure, "nu^2", nus[::-1], float(result.floor[:, -1].mean()), lambda nu: nu**2)
-    return _finished(
+    line(figure, "Theorem 3's last term", [nu for nu, _ in held], [height for _, height in held], "solid", INK)
+    slope(figure, "nu^2", nus[::-1], float(result.floor[:, -1].mean()), lambda nu: nu**2)
+    return finished(
         figure,
         "PersA-FL-ME: the floor against the accuracy of the inner problem",
         "nu (gradient norm at which the inner problem is left)",
@@ -158,15 +155,15 @@ def _batches(results: Sequence[Result]) -> Picture:
     chosen = of_study(results, "batches", "moreau")
     sizes = [result.piece.batch_size for result in chosen]
     figure = go.Figure()
-    _measured(figure, 0, "measured", sizes, [result.floor[:, 0] for result in chosen])
+    measured(figure, 0, "measured", sizes, [result.floor[:, 0] for result in chosen])
     for number, lemma in enumerate(("printed", "repaired")):
         bounds = [bound_of(result.piece, 0, "repaired" if number else "printed") for result in chosen]
         heights = [bound.personalization for bound in bounds if bound is not None]
-        _line(figure, f"Theorem 3's last term, Lemma 6 {lemma}", sizes, heights, ("solid", "dash")[number], INK)
+        line(figure, f"Theorem 3's last term, Lemma 6 {lemma}", sizes, heights, ("solid", "dash")[number], INK)
     corner = float(chosen[0].floor[:, 0].mean())
-    _slope(figure, "1/b", sizes, corner, lambda b: 1 / b)
-    _slope(figure, "1/b^2", sizes, corner, lambda b: 1 / b**2)
-    return _finished(
+    slope(figure, "1/b", sizes, corner, lambda b: 1 / b)
+    slope(figure, "1/b^2", sizes, corner, lambda b: 1 / b**2)
+    return finished(
         figure,
         "PersA-FL-ME: the floor against the batch size, inner problem solved",
         "b (batch size)",
@@ -174,39 +171,6 @@ def _batches(results: Sequence[Result]) -> Picture:
         f"nu = {chosen[0].piece.lanes[0][1]:g}. The printed theorem leaves no room for a floor here (solid line), but "
         "small batches have one: the minimiser found on a batch is a biased guess of the one on all samples.",
     )
-
-
-def _measured(figure: go.Figure, number: int, name: str, at: Sequence[float], values: Sequence[np.ndarray]) -> None:
-    """Means over seeds with standard errors; what is not positive cannot be drawn on a log axis."""
-    shown = [(x, own) for x, own in zip(at, values, strict=True) if own.mean() > 0]
-    errors = [own.std(ddof=1) / math.sqrt(len(own)) if len(own) > 1 else 0.0 for _, own in shown]
-    figure.add_scatter(
-        x=[x for x, _ in shown],
-        y=[own.mean() for _, own in shown],
-        error_y={"type": "data", "array": errors, "thickness": 1},
-        name=name,
-        mode="lines+markers",
-        line=style(number),
-    )
-
-
-def _line(figure: go.Figure, name: str, x: Sequence[float], y: Sequence[float], dash: str, colour: str) -> None:
-    figure.add_scatter(x=list(x), y=list(y), name=name, mode="lines", line={"dash": dash, "color": colour})
-
-
-def _slope(figure: go.Figure, name: str, x: Sequence[float], first: float, power: Callable[[float], float]) -> None:
-    """A reference slope through the first point."""
-    if first > 0:
-        heights = [first * power(at) / power(x[0]) for at in x]
-        _line(figure, f"slope of {name}", x, heights, "dash" if "^" in name else "dot", "#8C8C8C")
-
-
-def _finished(figure: go.Figure, title: str, x: str, y: str, caption: str) -> Picture:
-    labelled(figure, title, x, y)
-    figure.update_layout(height=520)
-    figure.update_xaxes(type="log", exponentformat="power")
-    figure.update_yaxes(type="log", exponentformat="power")
-    return Picture(figure, caption)
 
 
 def _told(option: Option, knob: float) -> str:

@@ -1,6 +1,5 @@
 """The pieces in which PersA-FL's rates are measured: run, kept in a file each, and set beside the theorem's bound."""
 
-import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from idiolect.contracts import Problem
 from idiolect.contracts.constants import Constants, Variation
 from idiolect.errors import UserMistake
-from idiolect.files import write_atomically
+from idiolect.papers.kept_results import kept
 from idiolect.papers.trajectories import (
     BLOCK,
     Lane,
@@ -29,13 +28,13 @@ from idiolect.theory import (
     Bound,
     PersonalCost,
     Run,
+    client_step_size,
     fedasync_bound,
     maml_bound,
     maml_cost,
     moreau_bound,
     moreau_cost,
     plain_cost,
-    server_step_size,
 )
 
 Study = Literal["rates", "staleness", "inner batches", "accuracy", "batches"]
@@ -131,20 +130,21 @@ def result_of(piece: Piece, seeds: tuple[int, ...], folder: Path, hasty: bool = 
     """The result of a piece: from its file, or by running it."""
     path = folder / f"{piece.name}.json"
     asked = {"lanes": [list(lane) for lane in piece.lanes], "seeds": list(seeds), "inner": piece.inner_step_size}
-    kept = _read(path)
-    if any(kept.get(name) != value for name, value in asked.items()):
+
+    def measure() -> dict[str, Any]:
         found = run_piece(piece, seeds, hasty)
         floor = (found.third * found.fourth).sum(-1)
-        kept = asked | {"mean_square": found.mean_square.tolist(), "floor": floor.tolist()}
-        write_atomically(path, json.dumps(kept, indent=1).encode())
-    return Result(piece, np.array(kept["mean_square"]), np.array(kept["floor"]))
+        return {"mean_square": found.mean_square.tolist(), "floor": floor.tolist()}
+
+    told = kept(path, asked, measure)
+    return Result(piece, np.array(told["mean_square"]), np.array(told["floor"]))
 
 
 def run_piece(piece: Piece, seeds: tuple[int, ...], hasty: bool = False) -> Measured:
     """All lanes and seeds of a piece side by side; `hasty` compiles faster and runs slower."""
     assert piece.steps % BLOCK == 0
     late, knobs = zip(*piece.lanes, strict=True)
-    sizes = [server_step_size(cost_of(piece, knob), LOCAL_STEPS, piece.steps) for knob in knobs]
+    sizes = [client_step_size(cost_of(piece, knob), LOCAL_STEPS, piece.steps) for knob in knobs]
     lanes = Lane(np.array(late, np.int32), np.array(sizes, np.float32), np.array(knobs, np.float32))
     places, first = jnp.asarray(problem_of(piece.study)[1]), _first(piece.study, piece.option, knobs[0])
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
@@ -170,12 +170,3 @@ def _first(study: Study, option: Option, knob: float) -> jax.Array:
 
 def _program(piece: Piece) -> Program:
     return Program(piece.option, piece.batch_size, LOCAL_STEPS, MOST_STALE, SMOOTHNESS, LAMBDA, piece.inner_step_size)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What the file says; nothing if it is not there, or is not what we write."""
-    try:
-        kept = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return kept if isinstance(kept, dict) else {}

@@ -25,6 +25,10 @@ from idiolect.protocols import asynchronous
 
 Option = Literal["plain", "maml", "moreau"]
 BLOCK = 100  # steps whose sums are added up before they join the sums of all: single precision would lose them
+HASTE = {
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_backend_optimization_level": 1,
+}  # how to compile for short runs
 
 _CLIENTS, _DIMENSION, _SAMPLES = 5, 2, 20
 
@@ -83,21 +87,27 @@ def objective_of(program: Program, knob: Any) -> Objective:
     return moreau(lambda_=lambda_, accuracy=knob, iterations=200, inner_step_size=rate)
 
 
-def true_gradient(program: Program, knob: Any, places: jax.Array) -> Callable[[Params], Params]:
-    """Grad F of the cost in question: the objective on whole data sets, where MAML's is (5), with an exact prox (7)."""
+def client_gradients(program: Program, knob: Any, places: jax.Array) -> Callable[[Params], Params]:
+    """Grad F_i of every client: the objective on its whole data, where MAML's is (5), with an exact prox (7)."""
     exact, key = _exactly(program, knob), jax.random.key(0)
 
     def of_client(own: jax.Array, params: Params) -> Params:
-        return exact.gradient(_whole(program, own), (), params, params, key)[1]
+        return exact.gradient(whole(program.smoothness, own), (), params, params, key)[1]
 
-    return lambda params: jax.vmap(of_client, (0, None))(places, params).mean(0)
+    return lambda params: jax.vmap(of_client, (0, None))(places, params)
+
+
+def true_gradient(program: Program, knob: Any, places: jax.Array) -> Callable[[Params], Params]:
+    """Grad F of the cost in question."""
+    every = client_gradients(program, knob, places)
+    return lambda params: every(params).mean(0)
 
 
 @partial(jax.jit, static_argnums=0)
 def true_value(program: Program, knob: Any, places: jax.Array, params: Params) -> Scalar:
     """F of the cost in question."""
     exact, key = _exactly(program, knob), jax.random.key(0)
-    return jax.vmap(lambda own: exact.value(_whole(program, own), (), params, params, key))(places).mean()
+    return jax.vmap(lambda own: exact.value(whole(program.smoothness, own), (), params, params, key))(places).mean()
 
 
 @partial(jax.jit, static_argnums=0)
@@ -119,11 +129,11 @@ def _exactly(program: Program, knob: Any) -> Objective:
     return moreau(lambda_=program.lambda_, iterations=9, inner_step_size=1 / (program.lambda_ + program.smoothness))
 
 
-def _whole(program: Program, own: jax.Array) -> Oracle:
+def whole(smoothness: float, own: jax.Array) -> Oracle:
     """A client's f_i itself, whatever the key; the metric of these problems is their loss."""
 
     def cost(params: Params) -> Scalar:
-        return _template(program.smoothness).metric.score(params, {"place": own})
+        return template(smoothness).metric.score(params, {"place": own})
 
     return Oracle(
         value=lambda params, key: cost(params),
@@ -152,8 +162,7 @@ def compiled(program: Program, hasty: bool = False) -> Run:
         return Measured(squares / steps, 4 * third / steps, 4 * fourth / steps, done.model)
 
     over_lanes = jax.vmap(run, (None, None, 0, None, None))
-    options = {"xla_llvm_disable_expensive_passes": True, "xla_backend_optimization_level": 1} if hasty else None
-    return jax.jit(jax.vmap(over_lanes, (None, None, None, 0, None)), compiler_options=options)
+    return jax.jit(jax.vmap(over_lanes, (None, None, None, 0, None)), compiler_options=HASTE if hasty else None)
 
 
 class _State(NamedTuple):
@@ -173,7 +182,7 @@ def _server_step(
     objective = objective_of(program, lane.knob)
     step_size: Any = lane.step_size  # traced
     algorithm = Algorithm(program.option, objective, protocol, program.local_steps, step_size, program.batch_size)
-    work = protocol.work(learner(_template(program.smoothness), algorithm))
+    work = protocol.work(learner(template(program.smoothness), algorithm))
     gradient = true_gradient(program, lane.knob, places)
 
     def step(state: _State, t: Scalar) -> tuple[_State, None]:
@@ -195,7 +204,7 @@ def _server_step(
 
 
 @cache
-def _template(smoothness: float) -> Problem:
+def template(smoothness: float) -> Problem:
     """A problem for its loss; which samples it has does not matter."""
     with jax.ensure_compile_time_eval():  # it may be asked for while a program is traced
         return robust_location(dimension=_DIMENSION, smoothness=smoothness)

@@ -14,7 +14,9 @@ from idiolect.experiments.value import Experiment
 from idiolect.interface import run
 from idiolect.papers.exhibit import Request, Scale
 from idiolect.papers.experiment_changes import Change, unchanged
-from idiolect.results.folder import RunFolder, check_folder
+from idiolect.papers.provenance import note_start
+from idiolect.results.beginning import check_folder
+from idiolect.results.folder import RunFolder
 from idiolect.results.run import Run, open_run
 
 
@@ -84,9 +86,17 @@ class FinishedTrial(NamedTuple):
         return [found[seed] for seed in self.seeds]
 
     def scores(self, label: str, column: str | None = None, metric: str | None = None) -> list[float]:
-        """Mean over participating clients at the end, for each seed; of the headline and first metric if not named."""
-        column = column or headline_column(self.experiment)
-        return [_score(cell, column, metric) for cell in self.of(label)]
+        """Mean over participating clients for each seed; of the headline and first metric if not named.
+
+        The first metric is the mean over the last evaluations if the experiment asks for that, others are at the end.
+        """
+        column, last = column or headline_column(self.experiment), self.experiment.evaluation.last
+        return [_score(cell, column, metric, last) for cell in self.of(label)]
+
+    def of_clients(self, label: str, column: str | None = None) -> list[dict[int, float]]:
+        """The same of every participating client, for claims whose clients are nested in seeds."""
+        column, last = column or headline_column(self.experiment), self.experiment.evaluation.last
+        return [_scores_of(cell, column, last) for cell in self.of(label)]
 
     def referred(self, name: str, metric: str) -> list[dict[int, float]]:
         """What a reference scores for each client, seed by seed."""
@@ -98,9 +108,16 @@ class FinishedTrial(NamedTuple):
         return [float(np.mean(list(scores.values()))) for scores in self.referred(name, metric)]
 
 
-def _score(cell: CellRecord, column: str, metric: str | None) -> float:
+def _scores_of(cell: CellRecord, column: str, last: int) -> dict[int, float]:
+    mine = {client.client for client in cell.participating}
+    return {client: score for client, score in cell.scores_over(last, column).items() if client in mine}
+
+
+def _score(cell: CellRecord, column: str, metric: str | None, last: int) -> float:
     if metric is None or metric == cell.metric:
-        return float(cell.end.scores["participating"][column].mean)
+        if last == 1:
+            return float(cell.end.scores["participating"][column].mean)
+        return float(np.mean(list(_scores_of(cell, column, last).values())))
     return float(np.mean([client.also[metric][column] for client in cell.participating]))
 
 
@@ -132,6 +149,7 @@ def carry_out(trial: Trial, request: Request) -> FinishedTrial:
         done = cells.index((state.label, state.seed)) + min(state.time / experiment.horizon, 1.0)
         request.progress(f"{trial.name}: {state.label}, seed {state.seed}", done / len(cells))
 
+    note_start(out)
     return FinishedTrial(run(experiment, out=out, data_dir=request.data_dir, progress=show, stop=request.stop))
 
 

@@ -1,0 +1,87 @@
+"""QuPeL, Table 1: one client's model with one and two bits a weight, by fixed and by learned levels."""
+
+from typing import NamedTuple
+
+from idiolect.papers import qupel_sizes as sizes
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Table
+from idiolect.papers.figures import Bars, bars
+from idiolect.papers.trials import FinishedTrial, carry_out
+from idiolect.papers.verdicts import above, spread
+from idiolect.report.page import Picture
+
+
+class _Method(NamedTuple):
+    """A row of Table 1, and what the paper prints for ResNet-20 and ResNet-32."""
+
+    words: str
+    printed: tuple[float, float] | None = None
+
+
+_METHODS = {
+    "full-precision": _Method("full precision", (0.9205, 0.9295)),
+    "learned-2": _Method("learned levels, 2 bits", (0.9145, 0.9247)),
+    "learned-1": _Method("learned levels, 1 bit", (0.9117, 0.9210)),
+    "proxquant-1": _Method("ProxQuant, 1 bit", (0.9069, 0.9155)),
+    "binary-relax-1": _Method("BinaryRelax, 1 bit", (0.8782, 0.9065)),
+    "learned-2-soft": _Method("learned levels, 2 bits, P = 30"),
+    "learned-1-soft": _Method("learned levels, 1 bit, P = 30"),
+    "proxquant-1-soft": _Method("fixed levels, 1 bit, P = 30"),
+    "post-training-1": _Method("rounded after training, 1 bit"),
+}
+# With P -> infinity ProxQuant is the paper's method with levels that do not learn (Sec. 7.3), so that the third claim
+# is about learning the levels and about nothing else; the fourth is the same with the soft quantizer for both.
+_ORDER = (
+    ("full-precision", "learned-2"),
+    ("learned-2", "learned-1"),
+    ("learned-1", "proxquant-1"),
+    ("learned-1-soft", "proxquant-1-soft"),
+    ("proxquant-1", "binary-relax-1"),
+)
+
+
+def table_1_claims(ran: FinishedTrial) -> list[Claim]:
+    """Every method above the next."""
+    return [
+        above(
+            f"{_METHODS[first].words[0].upper()}{_METHODS[first].words[1:]} is above {_METHODS[second].words}",
+            ran.scores(first),
+            ran.scores(second),
+            ran.seeds,
+            paper=_printed(first, second),
+        )
+        for first, second in _ORDER
+        if {first, second} <= set(ran.labels)
+    ]
+
+
+def _printed(first: str, second: str) -> str:
+    one, other = _METHODS[first].printed, _METHODS[second].printed
+    return f"{one[0]:.4f} against {other[0]:.4f} (ResNet-20)" if one and other else "not told apart from P -> infinity"
+
+
+def _table_1(request: Request) -> Findings:
+    ran = carry_out(sizes.ALONE, request)
+    labels = [label for label in _METHODS if label in ran.labels]
+    rows = [[_METHODS[label].words, spread(ran.scores(label)), *_numbers(_METHODS[label])] for label in labels]
+    series: Bars = {
+        "here": [ran.scores(label) for label in labels],
+        "paper, ResNet-20": [None if (p := _METHODS[label].printed) is None else p[0] for label in labels],
+    }
+    names = [_METHODS[label].words for label in labels]
+    figure = bars(names, series, "Test accuracy of the rounded model", "", "accuracy")
+    caption = "One client. Mean over seeds with their standard deviation, beside what the paper prints."
+    table = Table("Table 1, the paper's numbers beside ours", ["", "here", "paper, ResNet-20", "ResNet-32"], rows)
+    return Findings(table_1_claims(ran), [Picture(figure, caption)], [table], [ran.folder], ran.seconds)
+
+
+def _numbers(method: _Method) -> list[str]:
+    return ["", ""] if method.printed is None else [f"{number:.4f}" for number in method.printed]
+
+
+TABLE_1 = Exhibit(
+    "qupel-table-1",
+    "QuPeL, Table 1",
+    "Accuracy of one client's model with one and two bits a weight, by method.",
+    sizes.ALONE.scales(),
+    _table_1,
+)
