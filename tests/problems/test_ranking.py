@@ -18,13 +18,14 @@ from idiolect.errors import UserMistake
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.options import make
-from idiolect.problems.ranking import ranking
+from idiolect.problems.ranking import Forest, ranking
 from idiolect.problems.ranking.forest import forest_scores
-from idiolect.problems.ranking.rank_metrics import METRICS, normalized_mrr, top1
+from idiolect.problems.ranking.rank_metrics import normalized_mrr, rank_metrics, top
 from idiolect.problems.ranking.search_ranking import LOSSES, MODELS, click_entropy, click_error
 from idiolect.registry import Choice
 
 PLACES = 5  # every list is padded to this length, so that each function is compiled once
+METRICS = rank_metrics((1, 3))
 METRIC = {name: jax.jit(judge) for name, (_, judge) in METRICS.items()}
 LISTS = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 0.5, 2.0]), min_size=1, max_size=PLACES)
 
@@ -45,7 +46,7 @@ def by_all_orders(scores: list[float], clicked: int) -> dict[str, float]:
             ranks.append(order.index(clicked) + 1)
     worst = 1 / length
     mrr = [1.0 if length == 1 else (1 / rank - worst) / (1 - worst) for rank in ranks]
-    return {"mrr": float(np.mean(mrr)), "top1": float(np.mean([rank == 1 for rank in ranks]))}
+    return {"mrr": float(np.mean(mrr)), **{f"top{k}": float(np.mean([rank <= k for rank in ranks])) for k in (1, 3)}}
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,7 +95,8 @@ def test_metrics_take_lists_in_bulk():
     rows = [padded([1.0, 0.0]), padded([0.0, 1.0, 1.0])]
     scores, mask = (jnp.stack(parts) for parts in zip(*rows, strict=True))
     clicked = jnp.array([0, 2])
-    np.testing.assert_allclose(top1(scores, mask, clicked), [1, 0.5])
+    np.testing.assert_allclose(top(1)(scores, mask, clicked), [1, 0.5])
+    np.testing.assert_allclose(top(2)(scores, mask, clicked), [1, 1])
     np.testing.assert_allclose(normalized_mrr(scores, mask, clicked), [1, (0.75 - 1 / 3) / (2 / 3)], rtol=1e-6)
 
 
@@ -169,6 +171,10 @@ def test_clients_are_users_and_rows_are_queries():
     assert problem.clients.train.rows["features"].shape == (64, 18, 4)
     assert problem.metric.name == "normalized reciprocal rank"
     assert small(metric="top1").metric.name == "top-1 accuracy"
+    assert [metric.name for metric in small(metric="top2", top=(2,)).metrics] == [
+        "top-2 accuracy",
+        "normalized reciprocal rank",
+    ]
 
 
 @pytest.mark.slow
@@ -213,11 +219,20 @@ def test_a_forest_beats_chance_pooled_and_alone():
         for name, judge in METRIC.items()
     }
     for pooled in (True, False):
-        scores = forest_scores(problem.clients, problem.clients.test, pooled=pooled, trees=20)
-        assert set(scores) == {"mrr", "top1"}
+        scores = forest_scores(problem.clients, problem.clients.test, METRICS, pooled=pooled, forest=Forest(trees=20))
+        assert set(scores) == {"mrr", "top1", "top3"}
         for name, values in scores.items():
             assert values.shape == (6,)
             assert values.mean() > float(constant[name]) + 0.1
+
+
+def test_a_forest_of_stumps_asks_one_question_and_knows_less():
+    problem = small(clients=6, queries=(40, 40), personal=0.5, noise=0.05)
+    deep, stumps = (
+        forest_scores(problem.clients, problem.clients.test, METRICS, forest=Forest(trees=20, depth=depth, leaf=leaf))
+        for depth, leaf in ((None, 5), (1, 5))
+    )
+    assert deep["mrr"].mean() > stumps["mrr"].mean() + 0.03
 
 
 def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tmp_path):
@@ -250,6 +265,9 @@ def test_the_catalog_s_problem_takes_a_table_and_refuses_options_of_the_crowd(tm
         ("extremes", 1.5),
         ("queries", []),
         ("metric", "ndcg"),
+        ("metric", "top2"),
+        ("top", [0]),
+        ("forest", {"leaf": 0}),
         ("loss", "hinge"),
         ("hidden", [0]),
     ],

@@ -120,6 +120,8 @@ def _read_csv(path: Path) -> _Table:
     lines: list[int] = []
     cells: list[list[str]] = []
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no file")  # a device would never end
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = [name.strip() for name in next(reader, [])]

@@ -7,7 +7,8 @@ Metrics, on a list of k candidates of which g score above the clicked one and m 
 
 - Ties are broken at random, and a metric is its expected value: no order of the candidates can help or harm, and a
   model that scores all alike gets what chance gets.
-- `top1` is the chance that the click comes first: 1/m if g = 0, else 0.
+- `top(k)` is the chance that the click comes among the first k: of its m places, how many are; `top(1)` is 1/m if
+  g = 0, else 0. A list of at most k candidates cannot miss.
 - `normalized_mrr` takes the reciprocal rank of the click, 1, 1/2, ..., 1/k (the seminar's "weighted accuracy based on
   the location"), and maps it to [0, 1] for every k: (1/rank - 1/k) / (1 - 1/k). Its mean over queries is the
   normalized mean reciprocal rank.
@@ -16,7 +17,7 @@ Metrics, on a list of k candidates of which g score above the clicked one and m 
 - A score that is not a number ranks below all numbers, so that a model that diverged gains nothing by it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -32,10 +33,14 @@ class RankMetric(NamedTuple):
     judge: Judge
 
 
-def top1(scores: jax.Array, mask: jax.Array, clicked: jax.Array) -> jax.Array:
-    """The chance that the clicked candidate comes first."""
-    above, level, found = _around(scores, mask, clicked)
-    return jnp.where(found & (above == 0), 1 / level, 0)
+def top(k: int) -> Judge:
+    """The metric that is the chance that the clicked candidate comes among the first k."""
+
+    def judge(scores: jax.Array, mask: jax.Array, clicked: jax.Array) -> jax.Array:
+        above, level, found = _around(scores, mask, clicked)
+        return jnp.where(found, jnp.clip(k - above, 0, level) / level, 0)
+
+    return judge
 
 
 def normalized_mrr(scores: jax.Array, mask: jax.Array, clicked: jax.Array) -> jax.Array:
@@ -59,4 +64,7 @@ def _around(scores: jax.Array, mask: jax.Array, clicked: jax.Array) -> tuple[jax
     return above, jnp.maximum(level, 1), found
 
 
-METRICS = {"mrr": RankMetric("normalized reciprocal rank", normalized_mrr), "top1": RankMetric("top-1 accuracy", top1)}
+def rank_metrics(first_places: Sequence[int]) -> dict[str, RankMetric]:
+    """The normalized mean reciprocal rank, `mrr`, and top-k accuracy, `top1`, `top3`, …, for each of these k."""
+    found = {"mrr": RankMetric("normalized reciprocal rank", normalized_mrr)}
+    return found | {f"top{k}": RankMetric(f"top-{k} accuracy", top(k)) for k in first_places}

@@ -16,10 +16,11 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from idiolect.contracts import Batch, Metric, Params, Problem, Scalar, Split
 from idiolect.errors import UserMistake
+from idiolect.options import known
 from idiolect.problems.data.client_splits import Shares, split_clients
 from idiolect.problems.ranking.click_tables import read_clicks
-from idiolect.problems.ranking.forest import forest_scores
-from idiolect.problems.ranking.rank_metrics import METRICS, Judge
+from idiolect.problems.ranking.forest import Forest, forest_scores
+from idiolect.problems.ranking.rank_metrics import Judge, rank_metrics
 from idiolect.problems.ranking.scorers import Scorer, mlp_cnn_scorer, mlp_scorer
 from idiolect.problems.ranking.search_data import Crowd, Searches, draw_searches
 from idiolect.problems.supervised import supervised_problem, with_key
@@ -72,15 +73,18 @@ def ranking(
     loss: Literal["bce", "mse"] = "bce",
     balance: bool = True,
     scale: Annotated[float, Gt(0)] = 1.0,
-    metric: Literal["mrr", "top1"] = "mrr",
+    metric: str = "mrr",
+    top: tuple[Annotated[int, Ge(1)], ...] = (1, 3, 5),
     unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
     shares: Shares = Shares(),
+    forest: Forest = Forest(),
+    own_forest: Forest = Forest(),
     seed: int = 0,
 ) -> Problem:
     """Users who click one candidate of a list: a crowd drawn at random, or those in the file `table`.
 
     The options up to `noise` are the crowd's (`search_data`); a table takes its place (`click_tables`). The other
-    metric is told as well; a random forest on everyone's rows (`forest`), and one for each user (`own_forest`), are
+    metrics are told as well; a random forest on everyone's rows (`forest`), and one for each user (`own_forest`), are
     references.
 
     Args:
@@ -99,9 +103,12 @@ def ranking(
         balance: Lets a click count as much in the loss as all others of its list.
         scale: The loss is a mean over candidates, times this: step sizes and lambda, as papers give them, belong to a
             scale.
-        metric: The headline metric.
+        metric: The headline metric: mrr, or one of the top-k accuracies, such as top1.
+        top: The k of the top-k accuracies: how often the click is among the first k of the ranking.
         unseen: The share of users that take no part in training.
         shares: How much of a user's data goes to training, adaptation and validation; the rest is for tests.
+        forest: How the reference `forest` is grown.
+        own_forest: How the reference `own_forest` is grown.
         seed: Of the crowd, and of who is unseen.
 
     Returns:
@@ -111,7 +118,7 @@ def ranking(
         >>> from idiolect.problems.ranking import ranking
         >>> made = ranking(clients=3, queries=(5, 6), suggestions=(2, 3))
         >>> [metric.name for metric in made.metrics]
-        ['normalized reciprocal rank', 'top-1 accuracy']
+        ['normalized reciprocal rank', 'top-1 accuracy', 'top-3 accuracy', 'top-5 accuracy']
     """
     crowd = Crowd(clients, queries, suggestions, candidates, dimension, extremes, personal, noise)
     data = draw_searches(crowd, seed=seed) if table is None else _from_table(table, crowd)
@@ -119,15 +126,18 @@ def ranking(
     mean_loss = over_queries(scorer, partial(LOSSES[loss], balance=balance))
     descended = with_key(lambda params, batch: scale * mean_loss(params, batch))
     split = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng([seed, 1]))
-    first, *others = sorted(METRICS, key=lambda name: name != metric)
-    judged = {name: Metric(METRICS[name].name, over_queries(scorer, METRICS[name].judge), True) for name in METRICS}
+    metrics = rank_metrics(top)
+    known(metrics, "problem.metric", metric)
+    first, *others = sorted(metrics, key=lambda name: name != metric)
+    judged = {name: Metric(each.name, over_queries(scorer, each.judge), True) for name, each in metrics.items()}
     problem = supervised_problem("ranking", scorer.init, descended, judged[first], split)
 
-    def forest(split: Split, pooled: bool) -> np.ndarray:
-        scores = forest_scores(problem.clients, split, pooled=pooled, seed=seed)
+    def grow(split: Split, pooled: bool) -> np.ndarray:
+        grown = forest if pooled else own_forest
+        scores = forest_scores(problem.clients, split, metrics, pooled=pooled, forest=grown, seed=seed)
         return np.stack([scores[name] for name in (first, *others)])
 
-    references = {"forest": partial(forest, pooled=True), "own_forest": partial(forest, pooled=False)}
+    references = {"forest": partial(grow, pooled=True), "own_forest": partial(grow, pooled=False)}
     return problem._replace(also=tuple(judged[name] for name in others), references=references)
 
 

@@ -7,10 +7,13 @@ A client is a length, which its policy does not see. Every step earns 1, the one
 leaves the track too, and the metric is the number of steps before that: the undiscounted return, as people expect it of
 CartPole. The gradient is that of the discounted return. Training and adaptation draw as many episodes as they like; the
 batch size is the number of trajectories.
+
+Worlds are gymnasium's own, stepped in Python, or the same equations compiled (`compiled_poles`), which is much faster
+and needs no gymnasium.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +22,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from idiolect.contracts import Problem
 from idiolect.errors import UserMistake
 from idiolect.problems.worlds.acting import acting_problem
+from idiolect.problems.worlds.compiled_poles import compiled_pole
+from idiolect.problems.worlds.environments import Environment
 from idiolect.problems.worlds.gymnasium_environments import gymnasium_environment
 from idiolect.problems.worlds.gymnasium_spaces import load_gymnasium
 from idiolect.problems.worlds.policies import softmax_policy
@@ -40,9 +45,10 @@ def cartpole(
     baseline: Baseline = "others",
     episodes: Annotated[int, Ge(1)] = 50,
     unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
+    simulator: Literal["gymnasium", "compiled"] = "gymnasium",
     seed: int = 0,
 ) -> Problem:
-    """CartPole with a pole of another length for every client (needs `pip install 'idiolect[gymnasium]'`).
+    """CartPole with a pole of another length for every client.
 
     Args:
         clients: How many there are.
@@ -56,6 +62,7 @@ def cartpole(
         baseline: What is taken off a return before it counts: nothing, or the mean of the other trajectories.
         episodes: On how many everyone is scored.
         unseen: The share of clients that take no part in training.
+        simulator: Gymnasium (needs `pip install 'idiolect[gymnasium]'`), or its equations compiled.
         seed: Of lengths, scored episodes, and who is unseen.
 
     Returns:
@@ -66,7 +73,8 @@ def cartpole(
         >>> cartpole(clients=2, lengths=[0.5, 1.0], horizon=20, episodes=2).metric.name
         'steps'
     """
-    load_gymnasium()
+    if simulator == "gymnasium":
+        load_gymnasium()
     if lengths is None:
         if longest < shortest:
             raise UserMistake(f"problem.longest is {longest:g}, but must be at least problem.shortest, {shortest:g}")
@@ -79,10 +87,10 @@ def cartpole(
         if not 0 < length < np.inf:
             raise UserMistake(f"problem.lengths has {length:g}, but the length of a pole must be positive and finite")
     tasks = np.asarray(lengths, np.float32)[:, None]
-    world = gymnasium_environment(cart_with_pole, example=tasks[0], horizon=horizon)
+    world = compiled_pole(horizon) if simulator == "compiled" else _gymnasium(tasks[0], horizon)
     return acting_problem(
         "cartpole",
-        world._replace(best_rewards=lambda task, state: jnp.ones(horizon)),
+        world,
         softmax_policy(world.features, world.actions, hidden),
         tasks,
         discount=discount,
@@ -93,6 +101,11 @@ def cartpole(
         metric="steps",
         seed=seed,
     )
+
+
+def _gymnasium(example: np.ndarray, horizon: int) -> Environment:
+    world = gymnasium_environment(cart_with_pole, example=example, horizon=horizon)
+    return world._replace(best_rewards=lambda task, state: jnp.ones(horizon))
 
 
 def cart_with_pole(task: np.ndarray) -> "Env[Any, Any]":
