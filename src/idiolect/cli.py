@@ -17,7 +17,7 @@ from idiolect.commands import (
     run_command,
     tune_command,
 )
-from idiolect.errors import Diverged, Refused, UserMistake
+from idiolect.errors import Diverged, Refused, UserMistake, in_one_line
 
 _COMMANDS = (
     list_command,
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (UserMistake, Diverged, Refused) as problem:
-        print(f"idiolect: {problem}", file=sys.stderr)
+        print(f"idiolect: {in_one_line(str(problem))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

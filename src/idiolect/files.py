@@ -1,6 +1,7 @@
-"""Atomic file writes: a file is there whole or not at all."""
+"""Files that are there whole or not at all, also after a power loss; and reading of nothing but files."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,41 @@ def write_atomically(path: Path, content: bytes) -> None:
         _write_aside_and_rename(path, content)
     except OSError as reason:  # a full disk, say
         raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
+
+
+def read_whole(path: Path, what: str = "") -> bytes:
+    """The content of a file, or one sentence on why there is none; a device or a pipe would never end.
+
+    The sentence begins with `what` the file is to be.
+    """
+    named = f"{what} {path}".lstrip()
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserMistake(f"{named} cannot be read: it is no file")
+        return path.read_bytes()
+    except OSError as reason:
+        raise UserMistake(f"{named} cannot be read: {reason.strerror or reason}") from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those it lies in; one that is there already will do."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder outlive a power loss; the content of a file does not say what it is called."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows has no handles of folders to sync
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def is_unfinished(path: Path) -> bool:
@@ -40,3 +76,4 @@ def _write_aside_and_rename(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)

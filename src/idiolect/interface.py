@@ -5,17 +5,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from idiolect.contracts import Algorithm, Problem, Screening, StepRule
+from idiolect.contracts import Algorithm, Params, Problem, Screening, StepRule
 from idiolect.engines import Workers
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import UserMistake
 from idiolect.evaluation.scores import Budget
-from idiolect.experiments.building import BuiltSeed, build_seed
+from idiolect.experiments.building import BuiltSeed, build_problem, build_seed
+from idiolect.experiments.cell_results import Result
 from idiolect.experiments.describing import write_experiment
+from idiolect.experiments.least_sizes import check_size
 from idiolect.experiments.places import Place, check_place, opened
+from idiolect.experiments.pretraining import pretraining
 from idiolect.experiments.recipe_files import completed, load_recipe
 from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining
-from idiolect.experiments.recording import Result
 from idiolect.experiments.references import score_reference
 from idiolect.experiments.running import Progress, Services, run_cells, unfinished_seeds
 from idiolect.experiments.sources import made_by, source_of
@@ -27,11 +29,14 @@ from idiolect.network.topologies import Wire, erdos_renyi
 from idiolect.network.unreliable_links import Links
 from idiolect.own_code import reference_to
 from idiolect.protocols.attacks import Attack
+from idiolect.results.beginning import begin_folder, check_clock, check_folder
 from idiolect.results.checkpoint_files import Pace, checkpoints
-from idiolect.results.folder import RunFolder, begin_folder, check_clock, check_folder
+from idiolect.results.folder import RunFolder
 from idiolect.results.run import Run
 from idiolect.results.summary_files import write_summary
-from idiolect.results.traits import write_traits
+from idiolect.results.trained_models import TrainedModels, fitting, identified, open_trained
+from idiolect.results.traits import knows_traits, write_traits
+from idiolect.trees import names_of
 
 
 def run(
@@ -46,6 +51,7 @@ def run(
     memory: int = MemoryBudget().bytes,
     stop: Callable[[], bool] = lambda: False,
     notice: Callable[[str], None] = lambda sentence: None,
+    yes: bool = False,
 ) -> Run:
     """Run an experiment into a folder, or what is missing of it there.
 
@@ -65,6 +71,7 @@ def run(
         memory: Bytes of what clients keep; the rest goes to disk.
         stop: If it says so, the run is saved and `Interrupted` is raised.
         notice: Hears what a user may want to know.
+        yes: Run it even if that takes very long.
 
     Returns:
         The run, as typed records.
@@ -76,23 +83,51 @@ def run(
         >>> idiolect.run(mine, out=tmp / "mine").summary.metric
         'loss'
     """
-    chosen = _experiment(experiment, settings, notice)
+    chosen = identified(_experiment(experiment, settings, notice))
+    check_size(chosen, yes=yes)
     out, where = Path(out), None if data_dir is None else Path(data_dir)
     check_clock(out, place.clock)
     check_place(place, chosen)
     check_folder(out, chosen)
     source = source_of(chosen, tuple(code), where) if place.engine == "ray" else None
     first = _built_first(chosen, out, where, place)
-    with opened(place, source) as execution:
-        folder = begin_folder(out, chosen, real_clock=place.clock == "real")
+    with opened(place, source) as execution, begin_folder(out, chosen, clock=place.clock) as folder:
+        folder.check(chosen)
         save = partial(checkpoints, folder.path / "checkpoints", write_experiment(chosen))
         checkpointers = partial(save, pace=pace, memory=memory, stop=stop, notice=notice)
-        with folder.locked(), Workers() as workers:
+        with Workers() as workers:
+            others = {"data_dir": where, "place": place, "code": code, "pace": pace, "memory": memory, "stop": stop}
+            starts = first_models(chosen, out, notice=notice, **others)
             services = Services(workers, progress, checkpointers, execution)
             on_seed = partial(_note_seed, folder, chosen)
-            for result in run_cells(chosen, services, data_dir=where, first=first, skip=folder.has, on_seed=on_seed):
+            for result in run_cells(
+                chosen, services, data_dir=where, first=first, skip=folder.has, on_seed=on_seed, starts=starts
+            ):
                 folder.add(result)
-            return _summed_up(Run(out, chosen, runnable=True, data_dir=where, advice=first.advice))
+        for seed in chosen.seeds:
+            _mend_notes(folder, chosen, seed, where)
+        folder.forget_checkpoints()
+        return _summed_up(Run(out, chosen, runnable=True, data_dir=where, advice=first.advice))
+
+
+def first_models(
+    experiment: Experiment, out: Path, *, notice: Callable[[str], None], **others: Any
+) -> Callable[[BuiltSeed], Params | None]:
+    """The trained models with which a run in `out` begins, seed by seed; they are trained first if it asks for that.
+
+    What trains them is a run of its own in the folder `start`, which goes on like any other if it is interrupted.
+    """
+    start = experiment.start
+    if start is None:
+        return lambda built: None
+    if start.pretrain is None:
+        trained = open_trained(start)
+    else:
+        before = completed(pretraining(experiment))
+        notice(f"training {before.labels[0]} until {before.horizon:g} first, with whose models all others begin")
+        run(before, out=out / "start", notice=notice, **others)
+        trained = TrainedModels(out / "start", before.labels[0])
+    return lambda built: trained.model(built.seed, built.problem)
 
 
 def _experiment(
@@ -124,10 +159,23 @@ def _built_first(experiment: Experiment, out: Path, data_dir: Path | None, place
 
 def _note_seed(folder: RunFolder, experiment: Experiment, built: BuiltSeed) -> None:
     """What is noted of a seed before its clients work: who holds what, and what references score."""
-    write_traits(folder.path, built.seed, built.problem.clients)
+    _write_notes(folder, experiment, built.seed, built.problem)
+
+
+def _mend_notes(folder: RunFolder, experiment: Experiment, seed: int, data_dir: Path | None) -> None:
+    """Note again what is damaged or missing of a seed's notes, though all of its cells are there."""
+    if not knows_traits(folder, seed) or not all(
+        folder.knows_reference(name, seed) for name in experiment.evaluation.references
+    ):
+        _write_notes(folder, experiment, seed, build_problem(experiment, seed, data_dir))
+
+
+def _write_notes(folder: RunFolder, experiment: Experiment, seed: int, problem: Problem) -> None:
+    if not knows_traits(folder, seed):
+        write_traits(folder, seed, problem.clients)
     for name in experiment.evaluation.references:
-        if not folder.has_reference(name, built.seed):
-            folder.add_reference(score_reference(experiment, built.problem, name, built.seed))
+        if not folder.knows_reference(name, seed):
+            folder.add_reference(score_reference(experiment, problem, name, seed))
 
 
 def _summed_up(found: Run) -> Run:
@@ -160,6 +208,8 @@ def learn(
     budget: Budget = Budget(),
     screening: Screening = Screening(),
     attack: Attack | None = None,
+    trajectory: bool = False,
+    start: Params | None = None,
     seed: int = 0,
 ) -> Result:
     """Run one algorithm on a problem, in virtual time: one cell of an experiment, without a folder.
@@ -182,16 +232,24 @@ def learn(
         budget: How they are adapted first.
         screening: What a server does with updates that cannot be right.
         attack: Makes some clients lie.
+        trajectory: Keep every client's model at every point; without a server these are the agents' z.
+        start: A trained model to begin with, in place of a drawn one.
         seed: Of the start, the batches and what the network does.
 
     Returns:
-        The scores, the timeline, the shared model and each client's own.
+        The scores, the timeline, the shared model, and of each client the model that it has (`received`) and what its
+        objective makes of that (`model`).
 
     Example:
         >>> import idiolect
         >>> from idiolect.problems.synthetic import quadratics
         >>> result = idiolect.learn(quadratics(clients=4), "fedavg", horizon=40.0, step_size=0.1)
         >>> result.points[0].scores["participating"]["0"].mean > result.points[-1].scores["participating"]["0"].mean
+        True
+        >>> agents = idiolect.learn(quadratics(clients=4), "pars_push", horizon=20.0, points=4, trajectory=True)
+        >>> [at.time for at in agents.trajectory]
+        [0.0, 5.0, 10.0, 15.0, 20.0]
+        >>> bool((agents.trajectory[-1].models[2] == agents.received(2)).all())
         True
     """
     if timeline is not None:
@@ -228,6 +286,8 @@ def learn(
         screening=screening,
         attack=attack,
     )
+    first = None if start is None else fitting(names_of("server", start), problem, "start")
     with Workers() as workers:
-        (result,) = run_cells(completed(cell), Services(workers))
+        services = Services(workers, keep_models=trajectory)
+        (result,) = run_cells(completed(cell), services, starts=lambda built: first)
     return result

@@ -63,6 +63,8 @@ def fill(prefix: str, tree: PyTree, tensors: Mapping[str, np.ndarray]) -> PyTree
     for name, leaf in names_of(prefix, tree).items():
         if name not in tensors or tensors[name].shape != np.shape(leaf):
             raise UserMistake(f"what was saved of the run lacks '{name}' of shape {tuple(np.shape(leaf))}")
+        if hasattr(leaf, "dtype") and tensors[name].dtype != leaf.dtype:
+            raise UserMistake(f"what was saved of the run has '{name}' in {tensors[name].dtype}, not in {leaf.dtype}")
         leaves.append(jnp.asarray(tensors[name]))
     return jax.tree.unflatten(jax.tree.structure(tree), leaves)
 

@@ -10,8 +10,8 @@ import pytest
 
 import idiolect
 from idiolect import Run, UserMistake, interface
+from idiolect.device import read_bundle
 from idiolect.experiments import building
-from idiolect.export.reader import read_bundle
 from idiolect.results import run as results
 from tests.experiments.own import mine, quick
 

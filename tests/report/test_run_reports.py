@@ -11,6 +11,8 @@ import idiolect
 from idiolect.cli import main
 from idiolect.problems.synthetic import quadratics
 from idiolect.report.writing import write_report
+from idiolect.results.folder import RunFolder
+from idiolect.results.run import open_run
 from tests.tiny_run import LABELS, SEEDS, run_tiny
 
 
@@ -63,12 +65,14 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(finished, tmp_path, ca
     shutil.copytree(finished, tmp_path / "damaged")
     (tmp_path / "damaged" / "cells" / "mine-seed0.json").write_text("{")
     shutil.copytree(finished, tmp_path / "other")
-    for path in (tmp_path / "other" / "cells").iterdir():
-        path.write_text(json.dumps({**json.loads(path.read_text()), "metric": "accuracy"}))
+    other = RunFolder(tmp_path / "other")
+    for cell in open_run(tmp_path / "other").cells:
+        files = json.loads((other.path / "cells" / f"{cell.label}-seed{cell.seed}.json").read_text())["files"]
+        other.add_cell(cell._replace(metric="accuracy"), files)
     for runs, said in (
         ([tmp_path], "is no run folder"),
         ([tmp_path / "empty"], "has no finished cell to report"),
-        ([tmp_path / "damaged"], "mine-seed0.json cannot be read"),
+        ([tmp_path / "damaged"], "mine-seed0.json is damaged: it is no JSON"),
         ([finished, finished], "the same run folder twice"),
         ([finished, tmp_path / "other"], "different metrics, loss (out: mine) and accuracy (other: mine)"),
     ):

@@ -41,11 +41,12 @@ def of_length(size):
     return an_update(0.6 * size, 0.8 * size)
 
 
-def after(lengths, model=MODEL, rule=REJECT):
-    """A watch that has seen updates of these lengths, and the verdicts on them."""
-    watch, verdicts = begin(model, 3), []
-    for size in lengths:
-        watch, _, verdict = looked_at(watch, of_length(size), 0, model, rule=rule)
+def after(lengths, model=MODEL, rule=REJECT, clients=None):
+    """A watch that has seen updates of these lengths, each from another client if nothing is said, and the verdicts."""
+    watch, verdicts = begin(model, 100), []
+    for number, size in enumerate(lengths):
+        client = number if clients is None else clients[number]
+        watch, _, verdict = looked_at(watch, of_length(size), client, model, rule=rule)
         verdicts.append(int(verdict))
     return watch, verdicts
 
@@ -86,17 +87,30 @@ def test_an_absorbed_update_is_the_one_that_was_sent():
     assert np.asarray(kept.delta["w"]).tobytes() == np.array([0.1, 0.7], np.float32).tobytes()
 
 
-def test_what_is_typical_is_the_median_of_the_last_lengths_refused_or_not():
+def test_what_is_typical_is_the_median_over_the_clients_that_spoke_last_refused_or_not():
     rng = np.random.default_rng(1)
-    lengths = 10 ** rng.uniform(-2, 1, 80)
+    lengths, clients = 10 ** rng.uniform(-2, 1, 200), rng.integers(0, 60, 200)
     lengths[::9] = 1e7
-    seen = [5.0]  # the model's own length, until clients have spoken
-    for count, size in enumerate(lengths, start=1):
-        seen.append(size)
-        if count % 10 == 1:
-            last = np.sort(seen[-31:])
-            watch, _ = after(lengths[:count])
-            np.testing.assert_allclose(typical(watch, MODEL), last[(len(last) - 1) // 2], rtol=1e-5)
+    heard: dict[int, float] = {}
+    for count, (size, client) in enumerate(zip(lengths, clients, strict=True), start=1):
+        heard.pop(client, None)
+        heard[client] = size
+        if count % 20 in (1, 2, 3):
+            voices = [*list(heard.values())[-31:], *([5.0] if len(heard) < 5 else [])]  # 5 is the model's own length
+            watch, _ = after(lengths[:count], clients=clients)
+            np.testing.assert_allclose(typical(watch, MODEL), np.sort(voices)[(len(voices) - 1) // 2], rtol=1e-5)
+
+
+def test_a_busy_client_has_one_voice_and_can_neither_ramp_up_nor_have_others_refused():
+    honest = [1.0, 1.1, 0.9, 1.2, 1.0, 0.8]
+    ramp = [3.0**k for k in range(1, 40)]
+    watch, verdicts = after([*honest, *ramp], clients=[*range(6), *[7] * 39], rule=Screening(too_large=30.0))
+    assert verdicts == [FINE] * 9 + [TOO_LARGE] * 36
+    _, _, verdict = looked_at(watch, of_length(1.0), 3, MODEL, rule=Screening(too_large=30.0))
+    assert verdict == FINE
+    shrunk, _ = after([*honest, *[1e-6] * 60], clients=[*range(6), *[7] * 60], rule=Screening(too_large=30.0))
+    _, _, verdict = looked_at(shrunk, of_length(1.0), 3, MODEL, rule=Screening(too_large=30.0))
+    assert verdict == FINE
 
 
 def test_nobody_is_locked_out_by_a_model_that_begins_near_zero():

@@ -20,8 +20,8 @@ from safetensors.numpy import load_file
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
 from idiolect.engines.ray import ActorPool, RayBackend, connected
+from idiolect.experiments.cell_results import Result
 from idiolect.experiments.describing import write_experiment
-from idiolect.experiments.recording import Result
 from idiolect.experiments.running import Execution, Progress, Services, run_cells
 from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import write_timeline
@@ -168,3 +168,17 @@ def test_an_address_that_does_not_answer_is_one_sentence(tmp_path: Path):
     done = subprocess.run([*run, "127.0.0.1:1"], capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert done.stderr.startswith("idiolect: --address 127.0.0.1:1 does not answer: ")
+
+
+def test_a_frozen_actor_is_replaced(ray):
+    """Stopped, not killed: it is there, and says nothing."""
+    frozen = []
+
+    def freeze(pool: ActorPool, state: Progress) -> None:
+        if not frozen:
+            frozen.append(ray.get(pool.actor(0).process.remote()))
+            os.kill(frozen[0], signal.SIGSTOP)
+
+    found, pool = on_ray(ray, experiment_of("fedbuff"), disturb=freeze, patience=20.0)
+    assert pool.replaced >= 1
+    assert same(found, plainly("fedbuff"))

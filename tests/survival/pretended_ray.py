@@ -5,19 +5,23 @@ from types import SimpleNamespace
 from typing import Any
 
 
-class RayActorError(Exception):
+class RayError(Exception):
     pass
 
 
-class WorkerCrashedError(Exception):
+class RayActorError(RayError):
     pass
 
 
-class ObjectLostError(Exception):
+class NodeDiedError(RayError):
     pass
 
 
-class RayTaskError(Exception):
+class GetTimeoutError(RayError, TimeoutError):
+    pass
+
+
+class RayTaskError(RayError):
     def __init__(self, cause: Exception) -> None:
         self.cause = cause
 
@@ -33,7 +37,7 @@ class Actor:
     """The object of a class, and whether it lives."""
 
     def __init__(self, ray: "PretendedRay", thing: Any) -> None:
-        self.ray, self.thing, self.alive = ray, thing, True
+        self.ray, self.thing, self.alive, self.frozen = ray, thing, True, False
 
     def __getattr__(self, name: str) -> Any:
         return SimpleNamespace(remote=lambda *arguments: Ref(lambda: self.call(name, arguments)))
@@ -42,8 +46,12 @@ class Actor:
         self.ray.calls.append((name, *arguments[:4]))
         if self.alive and self.ray.dies(len(self.ray.calls)):
             self.alive = False
+        if self.alive and self.ray.freezes(len(self.ray.calls)):
+            self.frozen = True
+        if self.alive and self.frozen:
+            raise GetTimeoutError("Get timed out")
         if not self.alive:
-            raise RayActorError("The actor died unexpectedly.\nAnd more.")
+            raise self.ray.death("The actor died unexpectedly.\nAnd more.")
         try:
             return getattr(self.thing, name)(*[ref.get() if isinstance(ref, Ref) else ref for ref in arguments])
         except Exception as cause:
@@ -51,16 +59,17 @@ class Actor:
 
 
 class PretendedRay:
-    """The module. `dies` says at which call an actor dies."""
+    """The module. `dies` says at which call an actor dies, by which `death`, and `freezes` when it falls silent."""
 
-    exceptions = SimpleNamespace(
-        RayActorError=RayActorError,
-        WorkerCrashedError=WorkerCrashedError,
-        ObjectLostError=ObjectLostError,
-        RayTaskError=RayTaskError,
-    )
+    exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError, GetTimeoutError=GetTimeoutError)
 
-    def __init__(self, dies: Callable[[int], bool] = lambda call: False) -> None:
+    def __init__(
+        self,
+        dies: Callable[[int], bool] = lambda call: False,
+        freezes: Callable[[int], bool] = lambda call: False,
+        death: type[RayError] = RayActorError,
+    ) -> None:
+        self.freezes, self.death = freezes, death
         self.dies, self.calls, self.actors, self.puts = dies, list[Any](), list[Actor](), 0
 
     def is_initialized(self) -> bool:
@@ -80,7 +89,7 @@ class PretendedRay:
         self.puts += 1
         return Ref(lambda: value)
 
-    def get(self, ref: Ref) -> Any:
+    def get(self, ref: Ref, timeout: float | None = None) -> Any:
         return ref.get()
 
     def wait(self, refs: list[Ref], **options: Any) -> tuple[list[Ref], list[Ref]]:

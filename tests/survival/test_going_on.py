@@ -14,9 +14,10 @@ from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpoin
 from idiolect.engines.serverless import peer_simulator as peers
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.experiments.building import build_seed
+from idiolect.experiments.cell_results import Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
 from idiolect.experiments.recipe_files import parse_recipe
-from idiolect.experiments.recording import Cell, Result, prepare_cell
+from idiolect.experiments.recording import Cell, prepare_cell
 from idiolect.experiments.running import CellRun, Services, run_together
 from idiolect.experiments.serialization import write_cell
 
@@ -35,6 +36,9 @@ KINDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 }
 
 
+LOSSY = {"loss": 0.9, "gamma_f": "unbounded"}  # so lossy that push-sum loses its mass, and ends before its time
+
+
 class Rig(NamedTuple):
     """Algorithms on two seeds, compiled; and how to run them."""
 
@@ -49,16 +53,21 @@ class Rig(NamedTuple):
 
 @pytest.fixture(scope="module", params=KINDS)
 def rig(request: pytest.FixtureRequest) -> Rig:
-    problem, options = KINDS[request.param]
+    return rig_of(request.param)
+
+
+def rig_of(name: str, **more: Any) -> Rig:
+    """An algorithm of `KINDS`, in an experiment with more tables than those that all of them have."""
+    problem, options = KINDS[name]
     tables = {
         "seeds": [0, 1],
         "horizon": 60.0,
         "problem": problem,
-        "training": {"local_steps": 2 if request.param not in ("pars_push", "sgp") else 1, "batch_size": 4},
+        "training": {"local_steps": 2 if name not in ("pars_push", "sgp") else 1, "batch_size": 4},
         "evaluation": {"points": 3},
-        "algorithms": [{"name": request.param, **one} for one in options],
+        "algorithms": [{"name": name, **one} for one in options],
     }
-    experiment = parse_recipe(tables)
+    experiment = parse_recipe({**tables, **more})
     plan, seeds = plan_evaluation(experiment), [build_seed(experiment, seed) for seed in experiment.seeds]
     runs = []
     for label in experiment.labels:
@@ -97,6 +106,17 @@ def test_whenever_a_run_is_saved_it_goes_on_to_the_same_end(rig):
     assert whole == ends(rig.run()), "being saved does not disturb"
     for moment in [*moments[:: max(1, len(moments) // 6)], moments[-1]]:
         assert ends(rig.run(checkpointer=NO_CHECKPOINTS._replace(load=lambda moment=moment: moment))) == whole
+
+
+def test_what_has_ended_before_its_time_goes_on_to_the_models_it_was_last_scored_with(monkeypatch):
+    monkeypatch.setattr(peers, "_TINY", 1e-6)  # a weight this small is there within a few rounds
+    ending, moments = rig_of("sgp", links=LOSSY, evaluation={"points": 12}), list[Checkpoint]()
+    outcomes = ending.run(checkpointer=collecting(moments))
+    assert all("of the mass has leaked; last scored at time" in one.record.ended for one in outcomes)
+    for moment in moments[::5]:
+        assert ends(ending.run(checkpointer=NO_CHECKPOINTS._replace(load=lambda moment=moment: moment))) == ends(
+            outcomes
+        )
 
 
 @pytest.mark.slow

@@ -29,10 +29,12 @@ QUADRATICS = '[problem]\nname = "quadratics"\nclients = 6\n'
 BUFFERED = '[[algorithms]]\nname = "fedbuff"\n\n'
 SERVER = BUFFERED + '[[algorithms]]\nname = "scaffold"\n'
 PEERS = '[[algorithms]]\nname = "pars_push"\nobjective = { step_size = 0.02 }\n'
+ENDING = '[[algorithms]]\nname = "sgp"\n[links]\nloss = 0.9\ngamma_f = "unbounded"\n'  # after some 500 rounds
 RECIPES = {
     "both": HEAD.format(horizon=600) + QUADRATICS + BUFFERED + PEERS,
     "server": HEAD.format(horizon=8000) + QUADRATICS + SERVER,
     "peers": HEAD.format(horizon=200_000) + QUADRATICS + PEERS,
+    "ending": HEAD.format(horizon=40_000).replace("points = 4", "points = 200") + QUADRATICS + ENDING,
     "qupel": HEAD.format(horizon=3000)
     + '[problem]\nname = "digits"\nclients = 6\n[[algorithms]]\nname = "qupel"\nobjective = { bits = 2, keep = [] }\n',
     "memrl": HEAD.format(horizon=2000)
@@ -159,7 +161,7 @@ def test_a_run_killed_while_it_writes_goes_on_to_the_same_bytes_and_leaves_nothi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["server", "peers", "qupel", "memrl"])
+@pytest.mark.parametrize("kind", ["server", "peers", "ending", "qupel", "memrl"])
 def test_a_run_killed_again_and_again_goes_on_to_the_same_bytes(kind, tmp_path, environment):
     place = undisturbed(tmp_path, environment, kind)
     rng = random.Random(kind)

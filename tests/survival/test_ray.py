@@ -18,19 +18,20 @@ import pytest
 
 from idiolect.cli import main
 from idiolect.engines import Program, Workers, prepare
+from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint
 from idiolect.engines.ray import ActorPool, RayBackend, actor, actor_pool
 from idiolect.engines.ray.actor import TurnActor, only
-from idiolect.errors import UserMistake
+from idiolect.errors import Interrupted, UserMistake
 from idiolect.experiments.building import build_problem
+from idiolect.experiments.cell_results import Result
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.places import Place, opened
 from idiolect.experiments.recipe_files import parse_recipe
-from idiolect.experiments.recording import Result
 from idiolect.experiments.running import Execution, Progress, Services, run_cells
 from idiolect.experiments.sources import cell_maker, source_of
 from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import write_timeline
-from tests.survival.pretended_ray import PretendedRay
+from tests.survival.pretended_ray import NodeDiedError, PretendedRay
 
 QUADRATICS = {"name": "quadratics", "clients": 5, "dimension": 3, "noise": 0.1}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -130,10 +131,52 @@ def test_who_dies_is_replaced_and_what_was_lost_is_redone_and_counts_once(name):
 
 def test_work_that_kills_everybody_ends_the_run_with_a_sentence():
     with pytest.raises(
-        UserMistake, match=r"9 actors died over turn \d of client \d; the last one said: The actor died"
+        UserMistake, match=r"9 actors died over turn \d of client \d; the last one said: RayActorError: The actor died"
     ):
         with_ray(experiment_of("fedbuff"), PretendedRay(dies=lambda call: True))
     assert actor_pool.DEATHS == 8
+
+
+def test_who_falls_silent_is_replaced_like_the_dead(monkeypatch):
+    now = [0.0]
+
+    def later() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr(actor_pool.time, "monotonic", later)
+    ray = PretendedRay(freezes=lambda call: call % 11 == 4)
+    experiment = experiment_of("fedbuff")
+    with pool_of(ray, experiment, patience=30.0) as members:
+        found = outcomes(experiment, Execution(partial(RayBackend, members)))
+        assert members.replaced > 2
+    assert same(found, plainly("fedbuff"))
+
+
+def test_while_an_actor_is_silent_the_run_hears_who_asks_it_to_stop():
+    def stop(save: Callable[[], Checkpoint]) -> None:
+        saved.append(save())
+        if len(saved) > 30:
+            raise Interrupted
+
+    saved: list[Checkpoint] = []
+    experiment, stopping = experiment_of("fedbuff"), NO_CHECKPOINTS._replace(tick=stop)
+    ray = PretendedRay(freezes=lambda call: call > 3)  # everybody, in the end
+    with pool_of(ray, experiment) as members, Workers(1) as workers:
+        services = Services(workers, execution=Execution(partial(RayBackend, members)))
+        services = services._replace(checkpointers=lambda label, cells: stopping)
+        with pytest.raises(Interrupted):
+            list(run_cells(experiment, services))
+    going_on = NO_CHECKPOINTS._replace(load=lambda: saved[-1] if saved else None, clear=saved.clear)
+    with Workers(1) as workers:
+        again = list(run_cells(experiment, Services(workers, checkpointers=lambda label, cells: going_on)))
+    assert same(again, plainly("fedbuff"))
+
+
+def test_what_ray_says_of_a_dead_node_is_one_sentence_with_what_may_help():
+    ray = PretendedRay(dies=lambda call: True, death=NodeDiedError)
+    with pytest.raises(UserMistake, match=r"NodeDiedError: .* \(its machine is gone: look after the cluster"):
+        with_ray(experiment_of("fedbuff"), ray)
 
 
 def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake(monkeypatch):

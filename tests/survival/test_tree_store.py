@@ -1,5 +1,9 @@
 """Trees in memory and, beyond a budget, on disk: a store is a dict, whatever its budget."""
 
+import shutil
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -62,3 +66,24 @@ def test_a_missing_number_is_a_key_error():
         store[1] = tree(1, 1)
         with pytest.raises(KeyError):
             store[2]
+
+
+def test_a_disk_without_room_is_one_sentence_and_no_signal(tmp_path):
+    """On a file system of 64 kB, whose holes would end the process with SIGBUS when they are written to."""
+    code = (
+        "import numpy as np; from pathlib import Path; from idiolect.engines.tree_store import *; "
+        f"store = TreeStore(MemoryBudget(0, Path('{tmp_path}')))\n"
+        "try:\n    for k in range(64): store[k] = np.ones(1024, np.float32)\n"
+        "except Exception as reason: print(type(reason).__name__, reason)"
+    )
+    shell = f'mount -t tmpfs -o size=64k none "{tmp_path}" || exit 77; exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", shell, "sh", sys.executable, "-c", code]
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare to make a small file system with")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode in (1, 77):
+        pytest.skip(f"no small file system can be mounted here: {done.stderr}")
+    assert done.returncode == 0, f"ended by signal {-done.returncode}"
+    assert done.stdout.startswith(
+        f"UserMistake {tmp_path} cannot hold what clients keep beyond --client-memory: No space"
+    )

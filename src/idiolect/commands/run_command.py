@@ -50,6 +50,7 @@ def _add_survival(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--client-memory", type=positive, metavar="GIB", default=2.0, help="what clients keep, beyond it on disk"
     )
+    command.add_argument("--yes", action="store_true", help="run even what takes more than a day at least")
 
 
 def _add_place(command: argparse.ArgumentParser) -> None:
@@ -59,18 +60,28 @@ def _add_place(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--actors", type=count, metavar="N", help="how many hold the clients' data; default: the CPUs")
     command.add_argument(
+        "--patience",
+        type=positive,
+        metavar="SECONDS",
+        default=600.0,
+        help="an actor that does not answer for so long is replaced; default: 600",
+    )
+    command.add_argument(
         "--clock", choices=["virtual", "real"], default="virtual", help="real: updates count as they arrive, in seconds"
     )
 
 
 def _run(options: argparse.Namespace) -> int:
-    from idiolect.results.folder import next_free
+    from idiolect.results.beginning import claimed_folder
 
     settings = seed_settings(options)
     if options.timeline is not None:
         settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
     experiment = read_experiment(options, settings)
-    return _go(experiment, options.out or next_free(Path("runs"), experiment.name), options)
+    if options.out is not None:
+        return _go(experiment, options.out, options)
+    with claimed_folder(Path("runs"), experiment.name) as out:
+        return _go(experiment, out, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
@@ -85,7 +96,7 @@ def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int
     from idiolect.report.terminal import print_summary, progress_bar
     from idiolect.results.checkpoint_files import Pace
 
-    place = Place(options.engine, options.address, options.clock, options.actors)
+    place = Place(options.engine, options.address, options.clock, options.actors, options.patience)
     with stopping_gently(say) as stopping:
         try:
             with progress_bar(experiment) as progress:
@@ -100,6 +111,7 @@ def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int
                     memory=int(options.client_memory * 2**30),
                     stop=stopping.asked,
                     notice=say,
+                    yes=options.yes,
                 )
         except (Interrupted, KeyboardInterrupt):
             say(f"stopped; what is done is kept; go on with: idiolect resume {out}{_again(place, options)}")

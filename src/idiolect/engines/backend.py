@@ -24,6 +24,10 @@ class Job(NamedTuple):
 class Pending(Protocol):
     """A turn that is being computed."""
 
+    def done(self) -> bool:
+        """Is it there, or will it be within a moment?"""
+        ...
+
     def result(self) -> Turn:
         """What the client sends, once it is there."""
         ...

@@ -3,12 +3,14 @@
 Pure functions of what arrives and of a small state, so that a simulator compiles them and a real server calls them
 unchanged. Shapes are checked first, by `misfit`, in plain Python; then `screen` looks at the numbers.
 
-How long updates usually are is the median over the last ones that came, refused ones included: a minority cannot move
-it far, and nobody is locked out for good by a strange beginning. Until clients have spoken, the model's own length
-stands in. What is shorter than a ten thousandth of the model is not called typical, so that the last clients to move
-are not refused when all others have arrived.
+How long updates usually are is the median over clients, each with the last update it sent, refused ones included: a
+minority of clients cannot move it far, however often they send, and nobody is locked out for good by a strange
+beginning. Until a few clients have spoken, the model's own length has a voice as well. What is shorter than a ten
+thousandth of the model is not called typical, so that the last clients to move are not refused when all others have
+arrived.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,14 +24,17 @@ REASONS = ("not finite", "too large", "wrong shape")  # why an update is refused
 NOT_FINITE, TOO_LARGE, WRONG_SHAPE, CUT = range(4)
 FINE = -1
 
-_REMEMBERED = 31  # lengths of updates, enough that a burst of bad ones is not the majority
+_REMEMBERED = 31  # clients, those that spoke last; enough that a few bad ones are not the majority
+_A_FEW = 5  # clients; once so many have spoken, the model's length says nothing any more
+_NOBODY, _THE_MODEL = -1, -2  # in place of a client
 _LEAST_TYPICAL = 1e-4  # of the model's own length
 
 
 class ScreeningState(NamedTuple):
     """What a server remembers of the updates that came."""
 
-    lengths: jax.Array  # of the last ones, the newest last; infinite where none has come yet
+    lengths: jax.Array  # of the last one of each client that spoke lately, the newest last; infinite if there is none
+    speakers: jax.Array  # whose these are; no client has two
     counts: jax.Array  # by client: refused for each of the reasons, and cut down
     refused: jax.Array  # by client: whether its last update was
     accepted: Scalar  # how many there were in all
@@ -39,8 +44,9 @@ def begin(params: Params, clients: int) -> ScreeningState:
     """Before the first update. `clients` are numbered from 0."""
     own = norm(params)
     lengths = jnp.full(_REMEMBERED, jnp.inf, jnp.float32).at[-1].set(jnp.where(own > 0, own, jnp.inf))
+    speakers = jnp.full(_REMEMBERED, _NOBODY, jnp.int32).at[-1].set(_THE_MODEL)
     counts = jnp.zeros((clients, len(REASONS) + 1), jnp.int32)
-    return ScreeningState(lengths, counts, jnp.zeros(clients, bool), jnp.int32(0))
+    return ScreeningState(lengths, speakers, counts, jnp.zeros(clients, bool), jnp.int32(0))
 
 
 def screen(
@@ -70,9 +76,20 @@ def screen(
     if cut:
         share = jnp.where(sound & excessive, usual / long, 1.0)
         upload = upload._replace(delta=jax.tree.map(lambda leaf: share.astype(leaf.dtype) * leaf, upload.delta))
-    news = sound & (long > 0)
-    lengths = jnp.where(news, jnp.append(watch.lengths[1:], long), watch.lengths)
-    return judged(watch._replace(lengths=lengths), client, verdict), upload, verdict
+    watch = jax.tree.map(partial(jnp.where, sound & (long > 0)), _heard(watch, client, long), watch)
+    return judged(watch, client, verdict), upload, verdict
+
+
+def _heard(watch: ScreeningState, client: Scalar, long: Scalar) -> ScreeningState:
+    """A client has spoken: what it said before is forgotten or, if it is new, whoever has been silent for longest."""
+    mine = watch.speakers == client
+    gone = jnp.where(mine.any(), jnp.argmax(mine), 0)
+    places = jnp.arange(_REMEMBERED - 1)
+    left = places + (places >= gone)
+    lengths = jnp.append(watch.lengths[left], jnp.asarray(long, watch.lengths.dtype))
+    speakers = jnp.append(watch.speakers[left], jnp.asarray(client, watch.speakers.dtype))
+    enough = (speakers >= 0).sum() >= _A_FEW
+    return watch._replace(lengths=jnp.where(enough & (speakers == _THE_MODEL), jnp.inf, lengths), speakers=speakers)
 
 
 def judged(watch: ScreeningState, client: Scalar | int, verdict: Scalar | int) -> ScreeningState:

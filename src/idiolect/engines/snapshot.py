@@ -20,4 +20,5 @@ class Snapshot(NamedTuple):
     ended: str = ""  # why the run came to nothing before its time, if it did
     excused: str = ""  # what would explain it if scores were no numbers
     refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
+    withdraw: Callable[[], None] = lambda: None  # to be called if it cannot be scored: what was shown before then stays
     table: Timeline | None = None  # at the end, the timeline that was written down, if the clock was a real one

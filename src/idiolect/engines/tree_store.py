@@ -5,6 +5,7 @@ clients times the size of the model.
 """
 
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import jax
 import numpy as np
 
 from idiolect.contracts import PyTree
+from idiolect.errors import UserMistake
 
 
 class MemoryBudget(NamedTuple):
@@ -92,7 +94,11 @@ class _Slots:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._file, self._end = tempfile.TemporaryFile(dir=folder), 0  # noqa: SIM115, it stays open
+        self._where = folder or Path(tempfile.gettempdir())
+        try:
+            self._file, self._end = tempfile.TemporaryFile(dir=folder), 0  # noqa: SIM115, it stays open
+        except OSError as reason:
+            raise self._no_room(reason) from None
         self._free: dict[int, list[int]] = {}
         self._map: mmap.mmap | None = None
 
@@ -122,7 +128,27 @@ class _Slots:
 
     def _memory(self) -> mmap.mmap:
         if self._map is None or len(self._map) < self._end:
-            length = max(2 * self._end, 2**20)  # a sparse file: what is not written takes no space
-            self._file.truncate(length)
-            self._map = mmap.mmap(self._file.fileno(), length)
+            self._map = mmap.mmap(self._file.fileno(), self._reserved())
         return self._map
+
+    def _reserved(self) -> int:
+        """Make the file longer: twice as long as it must be, or at least that. The disk gives the room now or never.
+
+        A file with holes would do until it is written to; a full disk then ends the process with SIGBUS.
+        """
+        for length in (max(2 * self._end, 2**20), self._end):
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(self._file.fileno(), 0, length)
+                else:
+                    self._file.truncate(length)
+                return length
+            except OSError as reason:
+                refused = reason
+        raise self._no_room(refused)
+
+    def _no_room(self, reason: OSError) -> UserMistake:
+        return UserMistake(
+            f"{self._where} cannot hold what clients keep beyond --client-memory: {reason.strerror or reason}; make "
+            "room there, or give more memory"
+        )

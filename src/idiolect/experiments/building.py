@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idiolect import catalog
-from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol
+from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol, Sharing
 from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_tables import NamedAlgorithm
 from idiolect.experiments.value import Experiment, Line
@@ -20,6 +20,7 @@ from idiolect.network.topologies import Topology
 from idiolect.network.unreliable_links import draw_rounds
 from idiolect.options import make
 from idiolect.registry import Choice
+from idiolect.sharing import keep_private
 
 
 class BuiltCell(NamedTuple):
@@ -91,7 +92,8 @@ def build_algorithm(experiment: Experiment, line: Line, problem: Problem) -> Alg
     """One of the experiment's algorithms: a record of one's own as it is, a named one with its options and training."""
     if isinstance(line, Algorithm):
         catalog.check_algorithm(line, problem)
-        return line if experiment.attack is None else catalog.attacked(line, experiment.attack, problem)
+        made = keep_private(line, problem.init)
+        return made if experiment.attack is None else catalog.attacked(made, experiment.attack, problem)
     training = {
         **dict(experiment.training),
         **{key: own for key, own in dict(line.training).items() if own is not None},
@@ -104,7 +106,16 @@ def build_algorithm(experiment: Experiment, line: Line, problem: Problem) -> Alg
         label=line.label,
         screening=experiment.screening,
         attack=line.attack or experiment.attack,
+        sharing=sharing_of(line),
         **training,
+    )
+
+
+def sharing_of(line: NamedAlgorithm) -> Sharing:
+    """Which part of its model stays with the client: as the algorithm has it, unless the line says otherwise."""
+    told = {name: getattr(line, name) for name in Sharing._fields}
+    return catalog.cell(line.name).sharing._replace(
+        **{name: value for name, value in told.items() if value is not None}
     )
 
 

@@ -54,6 +54,8 @@ def plain(value: Any, seen: tuple[int, ...] = ()) -> Any:
     if id(value) in seen:
         return "itself"
     within = (*seen, id(value))
+    if isinstance(identity := getattr(value, "identity", None), Mapping):  # it knows by itself what it is known by
+        return plain({OWN: _importable(type(value)), **identity}, within)
     if isinstance(value, Choice):
         return {"name": value.name, **plain(value.options, within)}
     if isinstance(value, BaseModel):

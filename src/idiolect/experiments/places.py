@@ -22,6 +22,7 @@ class Place(NamedTuple):
         address: Of a Ray cluster; without it, Ray runs on this machine.
         clock: Whether updates count at the times of a virtual network, or as they really arrive.
         actors: How many hold the clients' data; by default, as many as there are CPUs.
+        patience: Seconds after which an actor that does not answer is taken for dead.
 
     Example:
         >>> from idiolect import Place
@@ -33,6 +34,7 @@ class Place(NamedTuple):
     address: str | None = None
     clock: Literal["virtual", "real"] = "virtual"
     actors: int | None = None
+    patience: float = 600.0
 
     def chosen(self) -> dict[str, str]:
         """What is not the default, by name."""
@@ -50,7 +52,7 @@ def opened(place: Place, source: Source | None) -> Iterator[Execution]:
 
     with (
         connected(place.address) as ray,
-        ActorPool(ray, partial(cell_maker, source), count=place.actors) as pool,
+        ActorPool(ray, partial(cell_maker, source), count=place.actors, patience=place.patience) as pool,
     ):
         yield Execution(partial(RayBackend, pool), place.clock)
 

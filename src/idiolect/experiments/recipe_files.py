@@ -88,9 +88,21 @@ def completed(experiment: Experiment) -> Experiment:
     if isinstance(experiment.problem, Choice):
         known(catalog.PROBLEMS, "problem.name", experiment.problem.name)
         changes["problem"] = complete(catalog.PROBLEMS, "problem", experiment.problem)
+    if experiment.start is not None and experiment.start.pretrain is not None:
+        changes["start"] = experiment.start.model_copy(update={"pretrain": _completed_start(experiment.start.pretrain)})
     if isinstance(experiment.topology, Choice):
         changes["topology"] = complete(catalog.TOPOLOGIES, "topology", experiment.topology)
     return experiment.replace(**changes)
+
+
+def _completed_start(line: NamedAlgorithm) -> Any:
+    completed_line = _completed_line(line)
+    if not catalog.shares_model(line.name):
+        raise UserMistake(
+            f"start.pretrain is {line.name}, whose clients share no model that others could begin with; choose one "
+            "that does, such as fedavg"
+        )
+    return completed_line
 
 
 def _completed_line(line: Any) -> Any:
@@ -106,6 +118,8 @@ def read_toml(text: str, what: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserMistake(f"{what} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, or a thousand brackets
+        raise UserMistake(f"{what} is not TOML that can be read ({type(error).__name__})") from None
 
 
 def _text(source: str) -> tuple[str, str]:

@@ -1,11 +1,11 @@
-"""The tables of a recipe: training, evaluation, named algorithms, and how settings were chosen."""
+"""The tables of a recipe: training, evaluation, named algorithms, trained starts, and how settings were chosen."""
 
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from idiolect.contracts import StepRule
+from idiolect.contracts import StepRule, TrainOrder
 from idiolect.protocols.attacks import Attack
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -128,6 +128,11 @@ class NamedAlgorithm(Table):
         protocol: Options of its protocol.
         training: Where it descends otherwise than the experiment's others.
         attack: An attack of its own in place of the experiment's.
+        private: Which layers stay with the client: `first`, `last`, `body` (all but the last) or patterns of names; by
+            default what the named algorithm says, which for most is nothing.
+        train_order: Whether what is private learns together with the rest, before it, or not while clients train.
+        private_steps: How many local steps of a turn are the private part's, where it learns before the rest.
+        tune_steps: By how many steps a client tunes a private part that nobody has trained.
 
     Example:
         >>> from idiolect import NamedAlgorithm
@@ -141,3 +146,53 @@ class NamedAlgorithm(Table):
     protocol: dict[str, Any] = {}
     training: OwnTraining = OwnTraining()
     attack: Attack | None = None
+    private: list[str] | None = None
+    train_order: TrainOrder | None = None
+    private_steps: Count | None = None
+    tune_steps: Annotated[int, Field(ge=0)] | None = None
+
+
+class Start(Table):
+    """`[start]`: every algorithm begins with a model that has been trained, and not with a drawn one.
+
+    It is the model that a run's server held at the end, seed by seed: of a run in a folder, or of one that is run
+    first, on the same problem and network and into the folder `start` of the run's own. In a recipe `start = "folder"`
+    is short for a run, and `start = "pretrain"` for FedAvg within the experiment's own horizon. What of a model is
+    private is drawn as ever.
+
+    Args:
+        run: The folder of a run that has all seeds of this one.
+        label: Which of its algorithms; it may be left out where there is only one.
+        pretrain: The algorithm to be run first, which must have a model that all share.
+        horizon: When it ends; by default when the experiment does. What follows has its whole budget beside this one.
+        digests: Of the models in `run`, by seed. They are noted when a run begins, and a folder that holds other models
+            later is refused.
+
+    Example:
+        >>> from idiolect import NamedAlgorithm, Start
+        >>> Start(pretrain=NamedAlgorithm(name="fedavg"), horizon=20.0).run is None
+        True
+    """
+
+    run: str | None = None
+    label: FileName | None = None
+    pretrain: NamedAlgorithm | None = None
+    horizon: Positive | None = None
+    digests: dict[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_word(cls, value: Any) -> Any:
+        if value == "pretrain":
+            return {"pretrain": {"name": "fedavg"}}
+        return {"run": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _either(self) -> "Start":
+        if (self.run is None) == (self.pretrain is None):
+            raise ValueError("must have either run, a folder, or pretrain, an algorithm to run first")
+        if self.run is not None and self.horizon is not None:
+            raise ValueError("has a horizon, which is for pretrain; a run in a folder has come to its end")
+        if self.pretrain is not None and (self.label is not None or self.digests):
+            raise ValueError("has a label or digests, which are for a run in a folder")
+        return self

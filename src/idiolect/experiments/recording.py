@@ -1,7 +1,7 @@
-"""Scoring and recording of one algorithm on one seed while it runs, and its result."""
+"""Scoring and recording of one algorithm on one seed while it runs."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,11 +13,11 @@ from idiolect.contracts import (
     Clients,
     Compressed,
     Metric,
+    Origin,
     Params,
     Peer,
     Problem,
     Protocol,
-    PyTree,
     Scene,
     Shard,
 )
@@ -27,6 +27,7 @@ from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
 from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread_over_clients
 from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, own_model, scored_split, scorer
+from idiolect.experiments.cell_results import ModelsAt, Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan
 from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point
 from idiolect.network import Timeline
@@ -38,51 +39,6 @@ from idiolect.quantization.views import LayerView, view_layers
 DRAWN = 6  # clients whose scenes are kept, for a picture
 
 
-class Result(NamedTuple):
-    """One algorithm on one seed, from start to end, with its models."""
-
-    record: CellRecord
-    table: Timeline | Rounds
-    params: Params  # the server's model at the end; the agents' average where there is no server
-    personal: Mapping[int, PyTree]  # what stays on the clients at the end, where anything is kept
-    compressed: Callable[[int], Compressed]  # a client's own model, as its objective prescribes, with its levels
-
-    @property
-    def label(self) -> str:
-        """The algorithm."""
-        return self.record.label
-
-    @property
-    def seed(self) -> int:
-        """The seed."""
-        return self.record.seed
-
-    @property
-    def points(self) -> list[Point]:
-        """The run at every time at which it was scored."""
-        return self.record.points
-
-    @property
-    def clients(self) -> list[ClientRecord]:
-        """Every client that was scored, at the end."""
-        return self.record.clients
-
-    def model(self, client: int) -> Params:
-        """A client's own model: what it received or kept, adapted as its objective prescribes."""
-        return self.compressed(client).params
-
-    def __repr__(self) -> str:
-        return f"Result({self.label}, seed {self.seed}, {self.record.metric} {_headline(self.points)})"
-
-
-def _headline(points: Sequence[Point]) -> str:
-    """The last scores of participating clients, before and after adaptation."""
-    if not points:
-        return "not scored"
-    scores = points[-1].scores["participating"]
-    return ", ".join(f"{spread.mean:.4g} ({budget})" for budget, spread in scores.items())
-
-
 class Prepared(NamedTuple):
     """An algorithm compiled for a kind of problem, to be run on any clients and any seed."""
 
@@ -91,6 +47,7 @@ class Prepared(NamedTuple):
     adapt: Adapter
     metrics: tuple[Metric, ...]
     scene: Callable[[Params, Shard], Scene] | None
+    origin: Origin | None
 
 
 def prepare_cell(problem: Problem, algorithm: Algorithm, budget: Budget) -> Prepared:
@@ -99,23 +56,30 @@ def prepare_cell(problem: Problem, algorithm: Algorithm, budget: Budget) -> Prep
     program = prepare_peers(problem, algorithm) if serverless else prepare(problem, algorithm)
     score, adapt = scorer(problem, algorithm.objective, budget), adapter(problem, algorithm.objective, budget)
     scene = None if problem.scene is None else compile_for_clients(problem.scene)
-    return Prepared(program, score, adapt, problem.metrics, scene)
+    return Prepared(program, score, adapt, problem.metrics, scene, problem.origin)
 
 
 class Cell(NamedTuple):
-    """One seed of an algorithm: its clients, its timeline, and the minimiser it should find, where that is known."""
+    """One seed of an algorithm: its clients, its timeline, and the minimiser it should find, where that is known.
+
+    `start` is a trained model to begin with, in place of a drawn one.
+    """
 
     clients: Clients
     table: Timeline | Rounds
     seed: int
     optimum: Params | None = None
+    start: Params | None = None
 
 
 class Recorder:
     """What is noted of one cell while it runs."""
 
-    def __init__(self, prepared: Prepared, cell: Cell, plan: EvaluationPlan, workers: Workers) -> None:
+    def __init__(
+        self, prepared: Prepared, cell: Cell, plan: EvaluationPlan, workers: Workers, *, keep_models: bool = False
+    ) -> None:
         self.cell = cell
+        self._keep_models, self._trajectory = keep_models, list[ModelsAt]()
         self._prepared, self._plan, self._workers = prepared, plan, workers
         self._points: list[Point] = []
         self._scored: list[ClientScore] = []
@@ -153,6 +117,7 @@ class Recorder:
             return
         self._ended = self._ended or snapshot.ended
         if self._ended:
+            snapshot.withdraw()  # the models of the last score are the run's, also after a restart
             return
         prepared, cell, plan = self._prepared, self.cell, self._plan
         label, metrics = prepared.program.algorithm.name, prepared.metrics
@@ -162,6 +127,7 @@ class Recorder:
             raise Diverged(f"{fault}; a smaller evaluation.step_size may help")
         if fault:
             self._ended = f"{fault}; {snapshot.excused}"
+            snapshot.withdraw()
             return
         self._last, self._scored = snapshot, scored
         if not self._points:
@@ -171,6 +137,9 @@ class Recorder:
         each, layers = {one.client: one.scores for one in scored}, self._layers(snapshot)
         self._stopwatch.append(self._worked())
         self._points.append(Point(snapshot.time, snapshot.updates, scores, each, reports, layers))
+        if self._keep_models:
+            models = {client: snapshot.model(client) for client in cell.clients.participating}
+            self._trajectory.append(ModelsAt(snapshot.time, snapshot.params, models))
 
     def _moment(self, snapshot: Snapshot) -> list[Moment]:
         """What the first few clients do on the rows they are scored on, if the problem can show it and is asked to."""
@@ -180,7 +149,9 @@ class Recorder:
         clients, seed = self.cell.clients, self.cell.seed
         shown, scored = clients.participating[:DRAWN], scored_split(clients, self._plan.budget)
         own = {client: own_model(self._prepared.adapt, clients, snapshot, seed, client).params for client in shown}
-        received = {client: scene(snapshot.model(client), scored.shard(client)) for client in shown}
+        whole = self._prepared.program.algorithm.objective.whole
+        models = {client: whole(snapshot.own(client), snapshot.model(client)) for client in shown}
+        received = {client: scene(models[client], scored.shard(client)) for client in shown}
         adapted = {client: scene(own[client], scored.shard(client)) for client in shown}
         return [Moment(snapshot.time, received, adapted)]
 
@@ -237,7 +208,13 @@ class Recorder:
             _server_steps(protocol, last.table or cell.table),
         )
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
-        return Result(record, last.table or cell.table, last.params, last.personal, own)
+        table, whole = last.table or cell.table, prepared.program.algorithm.objective.whole
+
+        def received(client: int) -> Params:
+            return whole(last.own(client), last.model(client))
+
+        made = (own, received, self._trajectory, prepared.origin)
+        return Result(record, table, last.params, last.personal, *made)
 
     def _client(self, scored: ClientScore, last: Snapshot) -> ClientRecord:
         size = bundle_size(self._shapes(last, scored.client))

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from idiolect.contracts import Algorithm, Clients, Peer
+from idiolect.contracts import Algorithm, Clients, Params, Peer
 from idiolect.engines import Backend, Program, Snapshot, ThreadBackend, Workers, run_in_real_time, simulate
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer, Tick
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged
 from idiolect.experiments.building import BuiltSeed, build_seed, is_serverless
+from idiolect.experiments.cell_results import Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
-from idiolect.experiments.recording import Cell, Prepared, Recorder, Result, prepare_cell
+from idiolect.experiments.recording import Cell, Prepared, Recorder, prepare_cell
 from idiolect.experiments.serialization import read_notes, write_notes
 from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline
@@ -58,13 +60,15 @@ class CellRun(NamedTuple):
 class Services(NamedTuple):
     """What a run is given beside its experiment: where turns are computed, and who hears of its progress.
 
-    `checkpointers` gives one for cells that run side by side, by the label of the first.
+    `checkpointers` gives one for cells that run side by side, by the label of the first. `keep_models` keeps every
+    client's model at every point in memory; checkpoints do not hold them.
     """
 
     workers: Workers
     progress: Callable[[Progress], None] = lambda state: None
     checkpointers: Callable[[str, Sequence[Cell]], Checkpointer] = lambda label, cells: NO_CHECKPOINTS
     execution: Execution = Execution()
+    keep_models: bool = False
 
 
 def run_together(
@@ -74,7 +78,7 @@ def run_together(
 
     The first one's program serves all of them. If the checkpointer has kept a run, it goes on.
     """
-    recorders = [Recorder(*run, plan, services.workers) for run in runs]
+    recorders = [Recorder(*run, plan, services.workers, keep_models=services.keep_models) for run in runs]
     saved = checkpointer.load()
     if saved is not None:
         for recorder, notes in zip(recorders, saved.facts["notes"], strict=True):
@@ -114,12 +118,15 @@ def _snapshots(
     memory: MemoryBudget,
 ) -> Iterator[list[Snapshot]]:
     """The pauses of all cells, from the engine that can run them."""
-    program, times, (workers, _, _, execution) = runs[0].prepared.program, plan.times, services
+    program, times, workers, execution = runs[0].prepared.program, plan.times, services.workers, services.execution
     if isinstance(program, PeerProgram):
         yield from simulate_peers(program, _lanes(runs), workers, times=times, tick=tick, saved=saved)
         return
-    ((_, (clients, table, seed, _)),) = runs
+    ((_, (clients, table, seed, _, start)),) = runs
     assert isinstance(table, Timeline)
+    if start is not None:  # copied, since a server may overwrite the model that it is given
+        shared = program.algorithm.objective.shared
+        program = program._replace(init=lambda key: jax.tree.map(jnp.copy, shared(start)))
     threads = ThreadBackend(program, clients, workers, seed)
     backend = threads if execution.backend is None else execution.backend(program, clients, seed)
     real = execution.clock == "real"
@@ -132,9 +139,9 @@ def _lanes(runs: Sequence[CellRun]) -> list[Lane]:
     several = len({run.algorithm.name for run in runs}) > 1  # if not, its numbers are constants of the program
     lanes = []
     for run in runs:
-        clients, table, seed, _ = run.cell
+        clients, table, seed, _, start = run.cell
         assert isinstance(table, Rounds)
-        lanes.append(Lane(clients, table, seed, run.algorithm if several else None))
+        lanes.append(Lane(clients, table, seed, run.algorithm if several else None, start))
     return lanes
 
 
@@ -146,10 +153,12 @@ def run_cells(
     first: BuiltSeed | None = None,
     skip: Callable[[str, int], bool] = lambda label, seed: False,
     on_seed: Callable[[BuiltSeed], None] = lambda built: None,
+    starts: Callable[[BuiltSeed], Params | None] = lambda built: None,
 ) -> Iterator[Result]:
     """Run every algorithm of an experiment on every seed, all on the same data, timelines and evaluation times.
 
-    `first` is a seed that has been built already; `on_seed` hears of every seed before its clients work.
+    `first` is a seed that has been built already; `on_seed` hears of every seed before its clients work; `starts` gives
+    the trained model that a seed's algorithms begin with, or None where they begin with a drawn one.
     """
     plan, timelines = plan_evaluation(experiment), services.execution.clock == "virtual"
     prepared: dict[str, Prepared] = {}
@@ -158,11 +167,12 @@ def run_cells(
         ready = first is not None and first.seed == seed
         built = first if first is not None and ready else build_seed(experiment, seed, data_dir, timelines=timelines)
         on_seed(built)
+        start = starts(built)
         for label, (algorithm, table, optimum, kind) in built.cells.items():
             # A seed changes the clients but no function, so what was compiled for the first seed serves all.
             if label not in prepared:
                 prepared[label] = prepare_cell(built.problem, algorithm, plan.budget)
-            run = CellRun(prepared[label], Cell(built.problem.clients, table, seed, optimum))
+            run = CellRun(prepared[label], Cell(built.problem.clients, table, seed, optimum, start))
             if isinstance(algorithm.protocol, Peer):
                 waiting.setdefault(kind, []).append(run)
             elif not skip(label, seed):

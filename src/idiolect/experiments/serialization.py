@@ -9,13 +9,12 @@ from idiolect.evaluation.scores import ClientScore, Spread
 from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point, ReferenceRecord
 from idiolect.quantization.views import LayerView
 
-FORMAT = 5  # of what is written here; older cells are told apart by it
+FORMAT = 6  # of what is written here; older tables are told apart by it
 
 
 def write_cell(cell: CellRecord) -> dict[str, Any]:
     """A cell as plain JSON values."""
     return {
-        "format": FORMAT,
         "label": cell.label,
         "seed": cell.seed,
         "metric": cell.metric,

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from idiolect.contracts import Algorithm, Problem, Screening
 from idiolect.errors import UserMistake
-from idiolect.experiments.recipe_tables import Chosen, Evaluation, NamedAlgorithm, Positive, Table, Training
+from idiolect.experiments.recipe_tables import Chosen, Evaluation, NamedAlgorithm, Positive, Start, Table, Training
 from idiolect.network.delays import Network
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
@@ -41,6 +41,7 @@ class _Tables(Table):
     evaluation: Evaluation = Evaluation()
     screening: Screening = Screening()
     attack: Attack | None = None
+    start: Start | None = None
     chosen: Chosen | None = None
     algorithms: Annotated[list[NamedAlgorithm], Field(min_length=1)]
 
@@ -79,6 +80,7 @@ class Experiment:
         evaluation: When models are scored, and how they are adapted first.
         screening: What servers do with updates that cannot be right.
         attack: Who falsifies what it sends to them.
+        start: The trained model that every algorithm begins with, if not with a drawn one.
         chosen: How the settings of its algorithms were found.
         name: What the run is called.
         description: A sentence on it.
@@ -102,6 +104,7 @@ class Experiment:
     evaluation: Evaluation = Evaluation()
     screening: Screening = Screening()
     attack: Attack | None = None
+    start: Start | None = None
     chosen: Chosen | None = None
     name: str = "experiment"
     description: str = ""

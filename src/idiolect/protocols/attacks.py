@@ -67,8 +67,8 @@ def under_attack(protocol: Protocol, attack: Attack, clients: int) -> Protocol:
     def work(learner: Learner) -> Work:
         honest = protocol.work(learner)
 
-        def init(offer: PyTree, client: int) -> AttackedState:
-            return AttackedState(np.bool_(client in liars), honest.init(offer, client))
+        def init(offer: PyTree, client: int, key: Key) -> AttackedState:
+            return AttackedState(np.bool_(client in liars), honest.init(offer, client, key))
 
         def turn(personal: AttackedState, offer: PyTree, shard: Shard, key: Key) -> tuple[AttackedState, Upload, Info]:
             kept, upload, info = honest.turn(personal.honest, offer, shard, key)

@@ -51,11 +51,13 @@ def buffered(
     Args:
         size: K, the updates of a step.
         beta: The server's step.
-        staleness: How old updates are weighted: `constant`, `hinge` or `polynomial`.
+        staleness: How old updates are weighted: `constant`, `hinge`, `polynomial` or `delay_adaptive`.
         staleness_a: How fast weights fall with staleness.
-        staleness_b: Up to which staleness `hinge` lets an update count in full.
-        combine: By means or, to guard against clients that lie, by coordinate medians or trimmed means.
-        trim: The share that a trimmed mean leaves out at each end.
+        staleness_b: Up to which staleness `hinge` and `delay_adaptive` let an update count in full.
+        combine: By means or, to guard against clients that lie, by medians or trimmed means of coordinates, or by
+            geometric medians, centered clipping or Krum. All of them leave out something of honest clients that are
+            unlike the others; what that costs is measured in docs/lies.md.
+        trim: The share that a trimmed mean leaves out at each end; for Krum, the share of clients that may lie.
         clip_norm: Bounds the length of every update, which guards against clients that lie as well.
 
     Returns:

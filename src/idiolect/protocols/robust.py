@@ -3,6 +3,7 @@
 D. Yin, Y. Chen, K. Ramchandran, P. Bartlett. Byzantine-robust distributed learning: towards optimal statistical rates.
 2018, Definitions 1 (coordinate-wise median) and 2 (coordinate-wise trimmed mean), in Algorithm 1. Z. Sun, P. Kairouz,
 A. T. Suresh, H. B. McMahan. Can you really backdoor federated learning? 2019, Section 5 (norm clipping).
+`idiolect.protocols.whole_updates` has combinations of whole updates, which look at their direction as well.
 
 | paper | code |
 | --- | --- |
@@ -26,9 +27,10 @@ import jax.numpy as jnp
 import optax
 
 from idiolect.contracts import Params, PyTree, Scalar
+from idiolect.protocols.whole_updates import WHOLE, whole_combination
 from idiolect.trees import norm as length_of
 
-Combine = Literal["mean", "median", "trimmed_mean"]
+Combine = Literal["mean", "median", "trimmed_mean", "geometric_median", "centered_clipping", "krum"]
 
 
 class Held(NamedTuple):
@@ -57,8 +59,11 @@ def step(held: Held, beta: float, combine: Callable[[PyTree, Scalar], Params]) -
     return Held(params, held.rows, jnp.int32(0))
 
 
-def combination(kind: Literal["median", "trimmed_mean"], trim: float) -> Callable[[PyTree, Scalar], Params]:
-    """(rows, how many of them count) -> what they come to, coordinate by coordinate; nothing, if none counts."""
+def combination(kind: Combine, trim: float) -> Callable[[PyTree, Scalar], Params]:
+    """(rows, how many of them count) -> what they come to; nothing, if none counts. `trim` is the share of liars."""
+    if kind in WHOLE:
+        return whole_combination(kind, trim)
+    assert kind in ("median", "trimmed_mean")  # coordinate by coordinate
 
     def weights(capacity: int, filled: Scalar) -> jax.Array:
         """How much each place in the order counts."""

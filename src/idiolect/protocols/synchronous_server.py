@@ -53,8 +53,10 @@ def synchronous(
         participation: The fraction of the clients that works in a round.
         beta: The server's step.
         weighting: Whether clients count alike, or by their samples.
-        combine: By means or, to guard against clients that lie, by coordinate medians or trimmed means.
-        trim: The share that a trimmed mean leaves out at each end.
+        combine: By means or, to guard against clients that lie, by medians or trimmed means of coordinates, or by
+            geometric medians, centered clipping or Krum. All of them leave out something of honest clients that are
+            unlike the others; what that costs is measured in docs/lies.md.
+        trim: The share that a trimmed mean leaves out at each end; for Krum, the share of clients that may lie.
         clip_norm: Bounds the length of every update, which guards against clients that lie as well.
 
     Returns:

@@ -23,6 +23,8 @@ def meaning_lines(summary: Summary, columns: Sequence[str]) -> list[str]:
         lines.append("In brackets: what the problem knows to compare with, learned by none of the algorithms.")
     if "unseen" in columns:
         lines.append("Unseen: the same personalization for clients that took no part in training.")
+    if summary.began:
+        lines.append(f"Start: {summary.began}.")
     if summary.chosen is not None:
         chosen = summary.chosen
         lines.append(

@@ -2,13 +2,15 @@
 
 Two checkpoints are kept, and written in turns, so that there is always one that nobody was writing. Each is a file of
 tensors with facts in its header and a digest over all of it; nothing is ever unpickled. One that is damaged, or that
-belongs to another recipe or another timeline, is named and passed over.
+belongs to another recipe or another timeline, is named and passed over. So is one that was made from other data or by
+another JAX, since what it would come to is neither this run nor that one.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from idiolect.contracts import PyTree
 from idiolect.engines.checkpointing import Checkpoint, Checkpointer
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Interrupted
@@ -25,7 +28,7 @@ from idiolect.experiments.recording import Cell
 from idiolect.files import write_atomically
 from idiolect.trees import digest
 
-FORMAT, VERSION = "idiolect checkpoint", "2"
+FORMAT, VERSION = "idiolect checkpoint", "3"
 
 
 class Pace(NamedTuple):
@@ -34,6 +37,14 @@ class Pace(NamedTuple):
     seconds: float = 30.0
     moments: int = 20_000
     share: float = 0.01
+
+
+class _Origin(NamedTuple):
+    """What a checkpoint was made of and by: the cells it is of, their data, and the JAX that computed it."""
+
+    owner: str
+    data: str
+    jax: str
 
 
 class _Unusable(ValueError):
@@ -56,7 +67,7 @@ def checkpoints(
     If `stop` says so, the run is saved and `Interrupted`. `notice` hears of checkpoints that cannot be used. What
     clients keep goes to this folder as well, beyond so many bytes of `memory`.
     """
-    name, whose = f"{label}-seed{cells[0].seed}", _owner(recipe, label, cells)
+    name, whose = f"{label}-seed{cells[0].seed}", _origin(recipe, label, cells)
     files = [folder / f"{name}.{turn}.safetensors" for turn in "ab"]
     state = _Clock(pace)
 
@@ -64,7 +75,7 @@ def checkpoints(
         found = []
         for file in files:
             try:
-                found += [_read(file, whose)] if file.is_file() else []
+                found += [_read(file, whose)] if file.exists() else []
             except _Unusable as reason:
                 notice(f"checkpoint {file} {reason}; it is passed over")
         if not found:
@@ -83,7 +94,8 @@ def checkpoints(
 
     def clear() -> None:
         for file in files:
-            file.unlink(missing_ok=True)
+            with suppress(OSError):  # all results are there; what is in the way can stay
+                file.unlink(missing_ok=True)
 
     return Checkpointer(load, tick, clear, MemoryBudget(memory, folder))
 
@@ -109,28 +121,36 @@ class _Clock:
         self._moments, self._cost = 0, self._last - self._began
 
 
-def _owner(recipe: str, label: str, cells: Sequence[Cell]) -> str:
+def _origin(recipe: str, label: str, cells: Sequence[Cell]) -> _Origin:
     """What tells the checkpoints of these cells from all others: version, recipe, algorithm, seeds and timelines."""
     texts = [version("idiolect"), recipe, label, [cell.seed for cell in cells]]
-    found = hashlib.sha256(json.dumps(texts).encode())
-    for column in jax.tree.leaves([cell.table for cell in cells]):
+    owner = hashlib.sha256(json.dumps(texts).encode())
+    _add_arrays(owner, [cell.table for cell in cells])
+    data, rows = hashlib.sha256(), [part for cell in cells if cell.clients for part in cell.clients[:4]]
+    _add_arrays(data, list({id(leaf): leaf for leaf in jax.tree.leaves(rows)}.values()))  # parts share their rows
+    return _Origin(owner.hexdigest(), data.hexdigest(), jax.__version__)
+
+
+def _add_arrays(found: "hashlib._Hash", tree: PyTree) -> None:
+    for column in jax.tree.leaves(tree):
         found.update(np.asarray(column).tobytes())
-    return found.hexdigest()
 
 
-def _written(saved: Checkpoint, whose: str, serial: int) -> bytes:
+def _written(saved: Checkpoint, whose: _Origin, serial: int) -> bytes:
     texts = {
         "format": FORMAT,
         "version": VERSION,
-        "owner": whose,
+        **whose._asdict(),
         "serial": str(serial),
         "facts": json.dumps(saved.facts),
     }
     return save(saved.tensors, metadata=texts | {"digest": digest(texts, saved.tensors)})
 
 
-def _read(file: Path, whose: str) -> tuple[int, Checkpoint]:
+def _read(file: Path, whose: _Origin) -> tuple[int, Checkpoint]:
     try:
+        if not file.is_file():
+            raise OSError("it is no file")
         with safe_open(file, framework="numpy") as content:
             texts = content.metadata() or {}
             tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118, it is no dict
@@ -140,6 +160,10 @@ def _read(file: Path, whose: str) -> tuple[int, Checkpoint]:
         raise _Unusable(f"is no {FORMAT} of version {VERSION}")
     if texts.get("digest") != digest(texts, tensors):
         raise _Unusable("is damaged: its digest does not match its content")
-    if texts["owner"] != whose:
+    if texts["owner"] != whose.owner:
         raise _Unusable("belongs to another recipe, timeline or version")
+    if texts["data"] != whose.data:
+        raise _Unusable("was made from other data")
+    if texts["jax"] != whose.jax:
+        raise _Unusable(f"was made by JAX {texts['jax']}, and this is JAX {whose.jax}")
     return int(texts["serial"]), Checkpoint(json.loads(texts["facts"]), tensors)

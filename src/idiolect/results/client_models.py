@@ -41,24 +41,25 @@ def open_models(
     problem = build_problem(experiment, seed, data_dir)
     algorithm = build_algorithm(experiment, experiment.lines[experiment.labels.index(label)], problem)
     adapt = adapter(problem, algorithm.objective, plan_evaluation(experiment).budget)
-    return CellModels(label, seed, problem, _snapshot(problem, algorithm, tensors), adapt)
+    return CellModels(label, seed, problem, _snapshot(problem, algorithm, seed, tensors), adapt)
 
 
-def _snapshot(problem: Problem, algorithm: Algorithm, tensors: Mapping[str, np.ndarray]) -> Snapshot:
+def _snapshot(problem: Problem, algorithm: Algorithm, seed: int, tensors: Mapping[str, np.ndarray]) -> Snapshot:
     """The end of the run, as the engine showed it. Without a server, every agent is taken to hold the average."""
-    shapes = jax.eval_shape(problem.init, jax.random.key(0))
+    objective, key = algorithm.objective, jax.random.key(seed)
+    shapes = jax.eval_shape(lambda key: objective.shared(problem.init(key)), key)
     params, protocol = fill("server", shapes, tensors), algorithm.protocol
     if isinstance(protocol, Peer):
 
         def kept(client: int) -> PyTree:
-            return _filled(client, algorithm.objective.begin(params, client), tensors)
+            return _filled(client, objective.begin(params, client, key), tensors)
 
         return Snapshot(0.0, 0, params, lambda client: params, {}, kept, {})
     server, work = protocol.server, protocol.work(learner(problem, algorithm))
     offer = server.offer(server.init(params, len(problem.clients.participating)))
 
     def state(client: int) -> PyTree:
-        return _filled(client, work.init(offer, client), tensors)
+        return _filled(client, work.init(offer, client, key), tensors)
 
     def model(client: int) -> Params:
         return work.model(state(client), offer)

@@ -10,6 +10,7 @@ import numpy as np
 
 from idiolect.contracts import Compressed, Params
 from idiolect.errors import UserMistake
+from idiolect.experiments.cell_results import whole_model
 from idiolect.experiments.describing import is_described
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.records import CellRecord, ClientRecord, Point, ReferenceRecord
@@ -138,7 +139,7 @@ class Run:
 
     def traits(self, seed: int) -> dict[int, ClientTraits]:
         """How much every client holds, and how unlike the others'."""
-        return read_traits(self.path, seed)
+        return read_traits(self._folder, seed)
 
     def models(self, label: str | None = None, seed: int | None = None) -> CellModels:
         """The models of all clients; the experiment's problem is built for it."""
@@ -157,6 +158,11 @@ class Run:
     def model(self, client: int, label: str | None = None, seed: int | None = None) -> Params:
         """A client's own model: what it received or kept, adapted as its objective prescribes."""
         return self.compressed(client, label, seed).params
+
+    def state_dict(self, client: int, label: str | None = None, seed: int | None = None) -> dict[str, Any]:
+        """A client's own model as the library it comes from stores it, with all that does not learn."""
+        models = self.models(label, seed)
+        return whole_model(models.problem.origin, models.compressed(client).params)
 
     def _chosen(self, label: str | None, seed: int | None) -> tuple[str, int]:
         labels, seeds = self.experiment.labels, self.experiment.seeds

@@ -87,6 +87,7 @@ class Summary(NamedTuple):
     clock: str
     advice: list[str]
     chosen: Chosen | None  # how the settings were found, where the experiment says so
+    began: str = ""  # with which trained models, and what training them took; empty where models were drawn
 
 
 def summarize(
@@ -124,6 +125,7 @@ def summarize(
         clock,
         list(advice),
         experiment.chosen,
+        _began(experiment),
     )
 
 
@@ -241,3 +243,13 @@ def _over_seeds(spreads: list[Spread]) -> OverSeeds:
         mean_std([one.worst_decile for one in spreads]),
         spreads[0].clients,
     )
+
+
+def _began(experiment: Experiment) -> str:
+    start = experiment.start
+    if start is None:
+        return ""
+    if start.pretrain is None:
+        return f"every algorithm begins with the model of {start.label} in the run {start.run}"
+    name, horizon = start.pretrain.label or start.pretrain.name, start.horizon or experiment.horizon
+    return f"every algorithm begins with the model that {name} has after {horizon:g}, trained beside the budget shown"

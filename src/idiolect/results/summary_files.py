@@ -32,6 +32,7 @@ def write_summary(summary: Summary) -> dict[str, Any]:
         "versions": summary.versions,
         "clock": summary.clock,
         "advice": summary.advice,
+        **_unless_empty("began", summary.began),
         **_unless_empty("chosen", None if summary.chosen is None else dict(summary.chosen)),
     }
 

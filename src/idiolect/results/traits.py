@@ -1,13 +1,15 @@
 """Client traits noted when a run begins, seed by seed: how much a client holds, and how unlike the others'."""
 
-import json
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from idiolect.contracts import Clients
+from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.problems.data.label_counts import label_counts, label_skew
+from idiolect.results.folder import RunFolder
+from idiolect.results.seals import sealed, unsealed
 
 
 class ClientTraits(NamedTuple):
@@ -17,11 +19,16 @@ class ClientTraits(NamedTuple):
     label_skew: float | None  # None where samples have no classes
 
 
-def write_traits(run: Path, seed: int, clients: Clients) -> None:
-    """Note the traits of every client, unless that was done before."""
-    path = _file(run, seed)
-    if path.is_file():
-        return
+def knows_traits(folder: RunFolder, seed: int) -> bool:
+    """Were they noted, and can they still be read?"""
+    try:
+        return bool(read_traits(folder, seed))
+    except UserMistake:
+        return False
+
+
+def write_traits(folder: RunFolder, seed: int, clients: Clients) -> None:
+    """Note the traits of every client."""
     counts = label_counts(clients)
     skews = [math.nan] * clients.total if counts is None else label_skew(counts).tolist()
     sizes = clients.train.sizes + clients.adapt.sizes + clients.validation.sizes + clients.test.sizes
@@ -29,17 +36,18 @@ def write_traits(run: Path, seed: int, clients: Clients) -> None:
         str(client): ClientTraits(int(size), None if math.isnan(skew) else skew)._asdict()
         for client, (size, skew) in enumerate(zip(sizes, skews, strict=True))
     }
-    write_atomically(path, json.dumps(record).encode())
+    write_atomically(_file(folder, seed), sealed({"clients": record}, folder.owner("traits", "clients", seed)))
 
 
-def read_traits(run: Path, seed: int) -> dict[int, ClientTraits]:
-    """What was noted, by client; empty where nothing was, or it cannot be read."""
-    try:
-        record = json.loads(_file(run, seed).read_text("utf-8"))
-        return {int(client): ClientTraits(**traits) for client, traits in record.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+def read_traits(folder: RunFolder, seed: int) -> dict[int, ClientTraits]:
+    """What was noted, by client; empty where nothing was."""
+
+    def read(record: dict[str, Any]) -> dict[int, ClientTraits]:
+        return {int(client): ClientTraits(**traits) for client, traits in record["clients"].items()}
+
+    path = _file(folder, seed)
+    return unsealed(path, folder.owner("traits", "clients", seed), read) if path.exists() else {}
 
 
-def _file(run: Path, seed: int) -> Path:
-    return run / "traits" / f"seed{seed}.json"
+def _file(folder: RunFolder, seed: int) -> Path:
+    return folder.path / "traits" / f"seed{seed}.json"

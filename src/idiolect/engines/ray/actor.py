@@ -58,7 +58,7 @@ class TurnActor:
         program, structure, kept = self._known[label]
         received = jax.tree.unflatten(structure, offer)
         if client not in kept:
-            kept[client] = jax.tree.structure(program.work.init(received, client))
+            kept[client] = jax.tree.structure(program.work.init(received, client, jax.random.key(seed)))
         before, shard = jax.tree.unflatten(kept[client], personal), self._rows[seed].shard(client)
         turn = program.turn(before, received, shard, training_key(seed), np.int32(number))
         if number >= 0:

@@ -1,13 +1,16 @@
 """The pool of Ray actors of a run, and the backend on it for each of its cells.
 
-An actor that dies is replaced, and its work redone.
+An actor that dies is replaced, and its work redone. So is one that says nothing for too long, dead or not; no wait
+lasts longer than a moment, so that the run hears who asks it to stop.
 
 A turn depends on nothing but what is sent along, so doing it again does no harm; and whoever asked for it takes its
 result once. What clients keep stays with the server and travels with each turn: so a checkpoint has it, and no actor's
 death can lose it.
 """
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +24,8 @@ from idiolect.engines.simulator.server_program import Program, Turn, training_ke
 from idiolect.errors import UserMistake
 
 DEATHS = 8  # that one turn may cause or meet before the run gives up
+LOOK = 0.5  # seconds of a wait, after which the run looks up
+PATIENCE = 600.0  # seconds without an answer to a turn after which an actor is taken for dead; it may have to compile
 REMEMBERED = 4  # versions of the model that need not be sent anew
 
 
@@ -34,8 +39,9 @@ class ActorPool:
         *,
         count: int | None = None,
         naps: Mapping[int, float] = {},
+        patience: float = PATIENCE,
     ) -> None:
-        self.ray = ray
+        self.ray, self.patience = ray, patience
         self.count = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
         compiled = getattr(jax.config, "jax_compilation_cache_dir", None)
         self._settings = [ActorSettings(make, k, self.count, compiled, naps) for k in range(self.count)]
@@ -50,7 +56,7 @@ class ActorPool:
     def replace(self, number: int, dead: Any) -> None:
         """Put a new actor in the place of a dead one, unless that has been done."""
         if self._actors[number] is dead:
-            self.ray.kill(dead)  # it may only be out of reach
+            self._kill(dead)  # it may only be out of reach, or asleep
             self._actors[number] = self._started(self._settings[number])
             self.replaced += 1
 
@@ -64,6 +70,10 @@ class ActorPool:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         for actor in self._actors:  # whatever they are doing, nobody waits for it any more
+            self._kill(actor)
+
+    def _kill(self, actor: Any) -> None:
+        with suppress(self.ray.exceptions.RayError):  # it is gone already, with its node
             self.ray.kill(actor)
 
 
@@ -86,16 +96,21 @@ class RayBackend:
     def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
         """Which of these have come back; wait for the first of them, but no longer than this."""
         refs = {turn.ref: number for number, turn in pending.items() if isinstance(turn, RayPending)}
-        found, _ = self._pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
-        turns = [refs[ref] for ref in found]
-        return [number for number in turns if _came_back(pending[number])]
+        found, silent = self._pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
+        for ref in silent:  # whoever has not answered for too long is replaced
+            _wake(pending[refs[ref]])
+        return [number for number in [refs[ref] for ref in found] if _came_back(pending[number])]
 
     def _put(self, job: Job) -> Any:
         """A version is put into Ray's store once, however many clients receive it."""
         if job.version not in self._sent:
             if len(self._sent) == REMEMBERED:
                 del self._sent[next(iter(self._sent))]
-            self._sent[job.version] = self._pool.ray.put(leaves_of(job.offer))
+            try:
+                self._sent[job.version] = self._pool.ray.put(leaves_of(job.offer))
+            except self._pool.ray.exceptions.RayError as reason:
+                why = type(reason).__name__
+                raise _failed(f"a model could not be put into Ray's store: {why}{_advice(why)}") from None
         return self._sent[job.version]
 
     def _structure(self, job: Job) -> Any:
@@ -111,6 +126,11 @@ def _came_back(turn: Pending) -> bool:
     return isinstance(turn, RayPending) and turn.collect()
 
 
+def _wake(turn: Pending) -> None:
+    if isinstance(turn, RayPending) and turn.overdue:
+        turn.collect()
+
+
 class RayPending:
     """A turn under way on an actor."""
 
@@ -118,6 +138,15 @@ class RayPending:
         self._pool, self._number, self._message, self._structure = pool, number, message, structure
         self._deaths, self._leaves = 0, list[np.ndarray]()
         self._send()
+
+    @property
+    def overdue(self) -> bool:
+        """Has the actor been silent for too long?"""
+        return not self._leaves and time.monotonic() - self._asked > self._pool.patience
+
+    def done(self) -> bool:
+        """Is it there? An actor that has died, or is silent, is replaced meanwhile."""
+        return self.collect()
 
     def result(self) -> Turn:
         """What the client sends, once it is there."""
@@ -127,28 +156,51 @@ class RayPending:
         return turn
 
     def collect(self) -> bool:
-        """Wait for the answer; if the actor has died instead, send the work to the one that takes its place."""
+        """Wait a little for the answer; if the actor has died or is silent, send the work to one in its place."""
         if not self._leaves:
             errors = self._pool.ray.exceptions
             try:
                 # Copies, or else what clients keep would fill Ray's store.
-                self._leaves = [np.array(leaf) for leaf in self._pool.ray.get(self.ref)]
-            except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError) as death:
-                self._again(death)
+                self._leaves = [np.array(leaf) for leaf in self._pool.ray.get(self.ref, timeout=LOOK)]
+            except errors.GetTimeoutError:
+                waited = time.monotonic() - self._asked
+                if waited > self._pool.patience:
+                    self._again(f"no answer for {waited:.0f} s")
             except errors.RayTaskError as failure:
                 raise failure.cause if isinstance(failure.cause, UserMistake) else failure from None
+            except errors.RayError as death:  # of the actor, its worker, its node, or of what it had computed
+                self._again(f"{type(death).__name__}: {(str(death).strip() or '?').splitlines()[0]}")
         return bool(self._leaves)
 
     def _send(self) -> None:
-        self._actor = self._pool.actor(self._number)
-        self.ref = self._actor.turn.remote(*self._message)
+        self._actor, self._asked = self._pool.actor(self._number), time.monotonic()
+        try:
+            self.ref = self._actor.turn.remote(*self._message)
+        except self._pool.ray.exceptions.RayError as reason:
+            raise _failed(f"no turn could be sent to an actor: {type(reason).__name__}: {reason}") from None
 
-    def _again(self, death: Exception) -> None:
+    def _again(self, why: str) -> None:
         self._deaths += 1
         if self._deaths > DEATHS:
-            raise UserMistake(
-                f"--engine ray: {self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
-                f"the last one said: {str(death).strip().splitlines()[0]}"
-            ) from None
+            raise _failed(
+                f"{self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
+                f"the last one said: {why}{_advice(why)}"
+            )
         self._pool.replace(self._number, self._actor)
         self._send()
+
+
+def _failed(sentence: str) -> UserMistake:
+    return UserMistake(f"--engine ray: {sentence.strip().splitlines()[0]}")
+
+
+def _advice(why: str) -> str:
+    """What may help against what Ray says."""
+    hints = {
+        "OutOfMemory": "the machine has no memory left: fewer --actors",
+        "ObjectStoreFull": "Ray's store is full: start Ray with a larger --object-store-memory",
+        "OutOfDisk": "Ray's disk is full: make room where it spills to",
+        "NodeDied": "its machine is gone: look after the cluster, then resume",
+        "no answer": "its machine may hang: look after the cluster, then resume",
+    }
+    return next((f" ({hint})" for name, hint in hints.items() if name in why), "")
