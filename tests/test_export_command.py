@@ -10,9 +10,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from idiolect import device
 from idiolect.cli import main
-from idiolect.export import reader
-from idiolect.export.reader import read_bundle
+from idiolect.device import read_bundle
 from idiolect.inspection.width_advice import Candidate, choose_width
 from idiolect.problems.data.datasets import load_images
 from idiolect.problems.models.networks import mlp
@@ -88,7 +88,7 @@ def test_one_client_becomes_a_bundle_and_a_graph_that_agree_with_its_model(run, 
     for name, leaf in named_leaves(truth.params).items():
         np.testing.assert_array_equal(bundle.params[name], leaf)
     assert len(bundle.levels["0.weight"]) == 8
-    assert bundle.about["client"] == "0"
+    assert bundle.about["client"] == 0
     images = load_images("digits").pixels[:200].astype(np.float32)
     images /= 255 if images.max() > 1 else 1
     params = replace_leaves(truth.params, bundle.params)
@@ -143,7 +143,7 @@ def test_a_bundle_is_described_and_a_damaged_one_refused(run, tmp_path, capsys):
     for damaged in (content[:-1], content[:100], content[:-40] + b"\0" * 40, b""):
         out.write_bytes(damaged)
         assert "phone.safetensors" in complaint(["bundle", out], capsys)
-    alone = subprocess.run([sys.executable, "-I", reader.__file__, out], capture_output=True, text=True, check=False)
+    alone = subprocess.run([sys.executable, "-m", device.__name__, out], capture_output=True, text=True, check=False)
     assert alone.returncode == 2
     assert alone.stderr.count("\n") == 1
 
@@ -163,11 +163,58 @@ def test_all_clients_with_a_table_of_bits_bytes_and_scores(run, tmp_path, capsys
     assert main(["export", str(run), "--algorithm", "qupel", "--all", "--out", str(tmp_path / "fleet")]) == 0
     table = capsys.readouterr().out
     assert len(list((tmp_path / "fleet").iterdir())) == 8
-    rows = [line.split("│")[1:6] for line in table.splitlines() if line.startswith("│")]
+    written, ran = table.split("run on this machine")
+    rows = [line.split("│")[1:6] for line in written.splitlines() if line.startswith("│")]
     assert [row[1].strip() for row in rows] == ["3", "3", "1", "32"]
     assert rows[3][3].strip() == "100.0%"
+    measured = [[cell.strip() for cell in line.split("│")[1:7]] for line in ran.splitlines() if line.startswith("│")]
+    assert [row[:2] for row in measured] == [[str(k), form] for k in range(4) for form in ("numpy", "onnx")]
+    for client, form, disk, memory, spent, accuracy in measured:
+        suffix = {"numpy": "safetensors", "onnx": "onnx"}[form]
+        assert int(disk.replace(",", "")) == (tmp_path / "fleet" / f"client{client}.{suffix}").stat().st_size
+        assert int(memory.replace(",", "")) < 50 * 2**20
+        assert float(spent) > 0
+        assert accuracy == rows[int(client)][4].strip()  # the files are as good as the models in the run
     sizes = [read_bundle(tmp_path / "fleet" / f"client{k}.safetensors") for k in range(4)]
     assert [len(bundle.levels.get("0.weight", [])) for bundle in sizes] == [8, 8, 2, 0]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_c_is_written_measured_and_as_good_as_the_model(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # so that no cell of the tables is wrapped
+    arguments = ["export", str(run), "--algorithm", "qupel", "--client", "2", "--c", "--int4", "--int8", "--out"]
+    assert main([*arguments, str(tmp_path / "phone")]) == 0
+    found = {path.name for path in tmp_path.iterdir()}
+    graphs = {"phone.onnx", "phone.int4.onnx", "phone.int8.onnx"}
+    assert found == {"phone.safetensors", "phone.c", "phone.h", "idiolect.c", "idiolect.h"} | graphs
+    written, ran = capsys.readouterr().out.split("run on this machine")
+    score = next(line for line in written.splitlines() if line.startswith("│")).split("│")[5].strip()
+    rows = [line.split("│") for line in ran.splitlines() if line.startswith("│")]
+    scores = {row[2].strip(): row[6].strip() for row in rows}
+    assert scores.keys() == {"numpy", "onnx", "onnx int4", "onnx int8", "c"}
+    assert scores["numpy"] == scores["onnx"] == scores["c"] == score
+    assert scores["onnx int4"] == score  # one bit is exact on a grid
+    assert float(scores["onnx int8"]) > float(score) - 0.2
+
+
+def test_a_bundle_says_how_good_it_is_and_a_graph_says_the_same(run, tmp_path, capsys):
+    assert main(["export", str(run), "--algorithm", "qupel", "--client", "0", "--out", str(tmp_path / "phone")]) == 0
+    models, about = open_run(run).models("qupel"), read_bundle(tmp_path / "phone.safetensors").about
+    model, rows = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu"), models.problem.clients.validation
+    own = slice(rows.starts[0], rows.starts[0] + rows.sizes[0])
+    images, labels = np.asarray(rows.rows["image"][own], np.float32), np.asarray(rows.rows["label"][own])
+    images = images / 255 if rows.rows["image"].dtype == np.uint8 else images
+    found = np.asarray(model.apply(models.compressed(0).params, images, None)).argmax(1)
+    assert about["validation_score"] == pytest.approx(np.mean(found == labels), abs=1e-5)
+    assert {key: about[key] for key in ("recipe", "algorithm", "client", "metric")} == {
+        "recipe": "small",
+        "algorithm": "qupel",
+        "client": 0,
+        "metric": "accuracy",
+    }
+    capsys.readouterr()
+    assert main(["bundle", str(tmp_path / "phone.onnx")]) == 0
+    assert f"validation_score {about['validation_score']}" in capsys.readouterr().out
 
 
 def test_models_without_levels_are_exported_too(run, tmp_path):
@@ -199,7 +246,7 @@ def test_files_and_folders_that_cannot_be(run, tmp_path, capsys):
     broken = shutil.copytree(run, tmp_path / "broken")
     tensors = broken / "params" / "qupel-seed0.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-100])
-    assert "cannot be read" in complaint(["export", broken, *one, tmp_path / "m"], capsys)
+    assert "is damaged" in complaint(["export", broken, *one, tmp_path / "m"], capsys)
     assert not list(tmp_path.glob("m*"))
 
 

@@ -6,9 +6,10 @@ import onnxruntime
 import pytest
 
 import idiolect
+from idiolect.device import predict, read_bundle
 from idiolect.export.bundle import write_bundle
 from idiolect.export.onnx_models import write_onnx
-from idiolect.export.reader import read_bundle
+from idiolect.export.plans import plan
 from idiolect.problems.data.datasets import load_images
 from idiolect.problems.data.partitions import by_classes
 from idiolect.problems.images import classification
@@ -34,8 +35,13 @@ def test_a_quantized_residual_net_leaves_with_its_client_s_statistics(keep, tmp_
     write_bundle(tmp_path / "m.safetensors", first, {})
     for name, leaf in read_bundle(tmp_path / "m.safetensors").params.items():
         np.testing.assert_array_equal(leaf, named_leaves(first.params)[name])
-    write_onnx(tmp_path / "m.onnx", first, TABLE, (8, 8, 1), 10, {})
+    steps = plan(TABLE, first.params, (8, 8, 1), 10)
+    write_onnx(tmp_path / "m.onnx", first, steps, {})
+    write_bundle(tmp_path / "runs.safetensors", first, {}, steps)
     images = np.random.default_rng(0).uniform(size=(20, 8, 8, 1)).astype(np.float32)
     logits = np.asarray(jax.jit(model.apply)(first.params, images, None))
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {"images": images})[0], logits, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        predict(read_bundle(tmp_path / "runs.safetensors"), images), logits, rtol=1e-3, atol=1e-3
+    )

@@ -1,5 +1,5 @@
-"""A client's model as a file for its device: a bundle of packed bits, or an ONNX graph that unpacks them itself.
+"""A client's model as files for its device: a bundle, which `idiolect.device` reads, an ONNX graph, C.
 
-Nothing is imported here: `contents` is free of I/O, so that runs may report sizes; `reader` can be copied onto a device
-alone; and only `onnx_file` needs the optional `onnx`.
+What a model computes is said once, in `plans`, and every kind of file is written from there. Nothing is imported here,
+and only `onnx_file` and `eight_bits` need the optional `onnx`.
 """

@@ -1,33 +1,43 @@
-"""An ONNX graph in the making: nodes and constants, and quantized layers that the graph itself unpacks from bit planes.
+"""An ONNX graph in the making: nodes and constants, and quantized layers that stay packed while the graph runs.
 
 Every value has a name of one or two letters, and none says which layer it is: of a network of few bits, the graph
-itself is no small part.
+itself is no small part. Indices take one, two, four or eight bits, so those of three take four: ONNX has no type for
+less than four bits, and taking whole bytes apart is what a runtime does fast.
+
+Runtimes compute what is constant when they load a file, and would hold every layer as floats from then on. So levels
+get a zero added that depends on the input's shape. Small layers are unpacked when they are needed, and then forgotten.
+Large dense ones are never unpacked: a loop over groups of inputs makes a table of what every byte adds to an output.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, count, product
 from string import ascii_letters
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from idiolect.errors import UserMistake
-from idiolect.export.onnx_functions import UNPACK, Node
-from idiolect.export.packing import pack, unpack
-from idiolect.export.stored_layers import Packed
+from idiolect.device.packing import PackedLayer
+from idiolect.export.four_bit_grids import four_bits
+from idiolect.export.onnx_functions import DIGITS, FOUR_BITS, INT32, MEANINGS, UNPACK, Body, Node, node
+
+Form: TypeAlias = Literal["packed", "float", "int4"]
 
 INPUT, OUTPUT = "images", "logits"
+_LARGE = 1 << 16  # weights, from which on a dense layer is not unpacked
+_WIDE = 256  # outputs, from which on a table of 256 sums is worth it
+_GROUPS = 32  # of inputs, for which tables are held at once
+_FLOAT = 1  # TensorProto.FLOAT
 
 
 class Graph:
-    """Collects a model's nodes in order. Layers are asked for by name, with the shape that the model needs."""
+    """Collects a model's nodes in order, in one of the forms that a graph can have."""
 
-    def __init__(self, layers: Mapping[str, Packed | np.ndarray]) -> None:
-        self.layers = layers
+    def __init__(self, layers: Mapping[str, PackedLayer], form: Form = "packed") -> None:
+        self.layers, self.form = layers, form
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._used: set[str] = set()
+        self._once: dict[str, str] = {}
         self._names = short_names()
 
     def add(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
@@ -48,48 +58,103 @@ class Graph:
         """A constant list of int64, as ONNX wants shapes, axes and places."""
         return self.constant(np.array(values, np.int64))
 
-    def shape_of(self, name: str) -> tuple[int, ...]:
-        """The shape of a layer, or a mistake if the model has no such layer."""
-        if name not in self.layers:
-            raise UserMistake(f"the parameters have no layer {name}, so they are not those of the given model")
-        return tuple(self.layers[name].shape)
+    def layer(self, name: str) -> str:
+        """The float tensor of a layer; kernels as ONNX has them: filters, channels, height, width."""
+        layer = self.layers[name]
+        weights = layer.weights()
+        weights = np.ascontiguousarray(weights.transpose(0, 3, 1, 2)) if weights.ndim == 4 else weights
+        if self.form == "float" or not layer.layer.levels:
+            return self.constant(weights)
+        bits, indices = bits_in_a_byte(layer.layer.bits), np.searchsorted(layer.numbers, weights.reshape(-1))
+        codes = self.constant(_bytes(indices[None], bits)[0])
+        return self.add(UNPACK, codes, self._meanings(layer, bits), self.integers(*weights.shape))
 
-    def layer(self, name: str, *shape: int | None, axes: Sequence[int] | None = None) -> str:
-        """The float tensor of a layer, which must have this shape; None stands for any extent.
+    def product(self, x: str, name: str, bias: str | None) -> str:
+        """`x` (samples, inputs) times a dense layer, plus its bias."""
+        layer = self.layers[name]
+        columns = layer.layer.matrix[1]
+        large = layer.layer.size >= _LARGE and columns >= _WIDE
+        if self.form == "float" or not layer.layer.levels or (self.form == "packed" and not large):
+            return self.add("Gemm", x, self.layer(name), *([] if bias is None else [self.layer(bias)]))
+        y = self._looked_up(x, layer) if self.form == "packed" else self._in_four_bits(x, layer)
+        return y if bias is None else self.add("Add", y, self.layer(bias))
 
-        With `axes` it has its axes in that order. They are put in order here, once, and not by every device.
-        """
-        layer = self._found(name, shape)
-        axes = range(len(shape)) if axes is None else axes
-        if not isinstance(layer, Packed):
-            return self.constant(np.ascontiguousarray(layer.transpose(axes)))
-        bits, total = len(layer.planes), int(np.prod(layer.shape, dtype=np.int64))
-        indices = unpack(layer.planes, total).reshape(layer.shape).transpose(axes)
-        weigh = self.constant(np.array([[1 << k] for k in range(bits)], np.int32))
-        planes, levels = self.constant(pack(indices, bits)), self.constant(layer.levels)
-        return self.add(UNPACK, planes, levels, weigh, self.integers(*indices.shape))
+    def together(self, *vectors: np.ndarray) -> str:
+        """Vectors of one length above each other, for channels: a single constant takes less than many."""
+        return self.constant(np.stack(vectors).astype(np.float32).reshape(len(vectors), -1, 1, 1))
 
-    def together(self, names: Sequence[str], extent: int) -> str:
-        """Vectors of this extent end to end: a single constant takes less than many."""
-        found = [self._found(name, (extent,)) for name in names]
-        whole = [vector for vector in found if not isinstance(vector, Packed)]
-        if len(whole) < len(found):  # what is quantized stays packed in the file
-            return self.add("Concat", *(self.layer(name, extent) for name in names), axis=0)
-        return self.constant(np.concatenate(whole))
+    def _in_four_bits(self, x: str, layer: PackedLayer) -> str:
+        found = four_bits(layer)
+        y = self.add(FOUR_BITS, x, self.constant(found.packed), self.constant(found.scales), **found.attributes)
+        inputs = self.add("ReduceSum", x, self.integers(1), keepdims=1)
+        return self.add("Add", y, self.add("Mul", inputs, self.constant(np.array(found.shift, np.float32))))
 
-    def unused(self) -> list[str]:
-        """The layers that nobody asked for."""
-        return [name for name in self.layers if name not in self._used]
+    def _looked_up(self, x: str, layer: PackedLayer) -> str:
+        """A loop over blocks of inputs; see `device.packing` for what it does."""
+        bits, (rows, columns) = bits_in_a_byte(layer.layer.bits), layer.layer.matrix
+        group = 8 // bits
+        blocks = -(-rows // group // _GROUPS)
+        groups = -(-rows // group // blocks)  # both rounded up
+        indices = np.searchsorted(layer.numbers, layer.weights().T)
+        missing = blocks * groups * group - rows
+        codes = _bytes(np.pad(indices, ((0, 0), (0, missing))), bits).reshape(columns, blocks, groups)
+        stored = self.constant(np.ascontiguousarray(codes.transpose(1, 2, 0)))
+        if missing:
+            x = self.add("Pad", x, self.integers(0, 0, 0, missing))
+        split = self.add("Reshape", x, self.integers(0, blocks, groups, group))
+        inputs = self.add("Transpose", split, perm=[1, 2, 0, 3])
+        sums = self.add("MatMul", inputs, self.add("Transpose", self._meanings(layer, bits), perm=[1, 0]))
+        samples = self._first("samples", lambda: self.add("Shape", INPUT, end=1))
+        zeros = self.add("ConstantOfShape", self.add("Concat", samples, self.integers(columns), axis=0))
+        names = dict.fromkeys(("total", "sums", "codes", "places", "column", "every", "found", "more", "next"))
+        short = {name: next(self._names) for name in names}
+        shape = self.add("Concat", self.integers(groups), samples, self.integers(columns), axis=0)
+        body = Body(
+            {short["total"]: ("N", columns), short["sums"]: (groups, "N", _WIDE), short["codes"]: (groups, columns)},
+            (short["next"], ("N", columns)),
+            (
+                Node("Cast", (short["codes"],), (short["places"],), {"to": INT32}),
+                node("Unsqueeze", short["places"], self.integers(1), to=short["column"]),
+                node("Expand", short["column"], shape, to=short["every"]),
+                node("GatherElements", short["sums"], short["every"], to=short["found"], axis=2),
+                node("ReduceSum", short["found"], self.integers(0), to=short["more"], keepdims=0),
+                node("Add", short["total"], short["more"], to=short["next"]),
+            ),
+            frozenset({short["codes"]}),
+        )
+        return self.add("Scan", zeros, sums, stored, body=body, num_scan_inputs=2)
 
-    def _found(self, name: str, shape: Sequence[int | None]) -> Packed | np.ndarray:
-        found = self.shape_of(name)
-        if len(found) != len(shape) or any(m is not None and n != m for n, m in zip(found, shape, strict=True)):
-            wanted = ", ".join("any" if extent is None else str(extent) for extent in shape)
-            raise UserMistake(
-                f"layer {name} has shape {found}, but the given model, images and classes need ({wanted})"
-            )
-        self._used.add(name)
-        return self.layers[name]
+    def _meanings(self, layer: PackedLayer, bits: int) -> str:
+        """The weights that every byte means: (256, indices in a byte). A runtime cannot know them without an image."""
+
+        def zero() -> str:
+            extents = self.add("Cast", self.add("Shape", INPUT, end=1), to=_FLOAT)
+            return self.add("Mul", extents, self.constant(np.zeros(1, np.float32)))
+
+        def digits() -> str:
+            powers = self.constant(np.array([1 << k for k in range(0, 8, bits)], np.int32))
+            return self.add(DIGITS, powers, self.constant(np.array(1 << bits, np.int32)))
+
+        levels = self.add("Add", self.constant(layer.numbers), self._first("zero", zero))
+        return self.add(MEANINGS, levels, self._first(f"digits of {bits}", digits))
+
+    def _first(self, key: str, make: Callable[[], str]) -> str:
+        """What is made once, and used again and again."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+
+def bits_in_a_byte(bits: int) -> int:
+    """How many bits an index takes in a graph: 1, 2, 4 or 8."""
+    return 1 << (bits - 1).bit_length()
+
+
+def _bytes(indices: np.ndarray, bits: int) -> np.ndarray:
+    """Rows of indices, as many in a byte as it holds, the first one in its lowest bits."""
+    group = 8 // bits
+    padded = np.pad(indices, ((0, 0), (0, -indices.shape[1] % group))).reshape(len(indices), -1, group)
+    return (padded << np.arange(0, 8, bits)).sum(2).astype(np.uint8)
 
 
 def short_names() -> Iterator[str]:

@@ -1,21 +1,29 @@
-"""Models leave a run: one file per client for a device, as a bundle and as an ONNX graph."""
+"""Models leave a run: one file per client for a device, as a bundle, as an ONNX graph, as C."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from idiolect.contracts import Compressed
+from idiolect.contracts import Compressed, Origin, Params, Shard
+from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import UserMistake
-from idiolect.export.bundle import write_bundle
-from idiolect.export.onnx_models import write_onnx
+from idiolect.evaluation.scoring import mean_scores
+from idiolect.export.bundle import bundle_bytes
+from idiolect.export.c_source import write_c
+from idiolect.export.eight_bits import int8_bytes
+from idiolect.export.onnx_models import onnx_bytes
+from idiolect.export.plans import Plan, plan
+from idiolect.files import write_atomically
 from idiolect.options import as_choice
 from idiolect.quantization.sizes import bundle_size
 from idiolect.registry import Choice
 from idiolect.results.client_models import CellModels
 from idiolect.results.run import Run, open_run
 
-BUNDLE, ONNX = ".safetensors", ".onnx"
+BUNDLE, ONNX, C, INT4, INT8 = ".safetensors", ".onnx", ".c", ".int4.onnx", ".int8.onnx"
+_CALIBRATION = 64  # images, at most, on which the range of activations is seen
 
 
 class Shipped(NamedTuple):
@@ -28,6 +36,13 @@ class Shipped(NamedTuple):
     files: list[Path]
 
 
+class Wanted(NamedTuple):
+    """What is written for each client: which kinds of files, and signed by which private key."""
+
+    kinds: tuple[str, ...] = (BUNDLE, ONNX)
+    key: bytes | None = None
+
+
 def export_models(
     run: Run | str | Path,
     out: str | Path,
@@ -35,16 +50,22 @@ def export_models(
     client: int | None = None,
     algorithm: str | None = None,
     seed: int | None = None,
+    also: Sequence[Literal["c", "int4", "int8"]] = (),
+    key: str | Path | None = None,
 ) -> list[Shipped]:
     """Write clients' own models from a run, for devices.
 
+    A model of another library (PyTorch) is written for that one: as its state dict, and as its own ONNX graph.
+
     Args:
         run: A run, or the path of its folder.
-        out: Of one client, a file: with a suffix (`.safetensors`, `.onnx`) of that kind, without one of both kinds. Of
-            all clients, a folder.
+        out: Of one client, a file: with a suffix (`.safetensors`, `.onnx`, `.c`) of that kind, without one a bundle and
+            a graph. Of all clients, a folder.
         client: Whose model; without it, everybody's.
         algorithm: Which one, if the run has several.
         seed: By default the run's first.
+        also: Further files: `c`, an array in C with the reader beside it; `int4` and `int8`, graphs of integers.
+        key: The operator's private key, a file in PEM, by which bundles are signed.
 
     Returns:
         What was written for each client.
@@ -57,49 +78,120 @@ def export_models(
         40
     """
     found = run if isinstance(run, Run) else open_run(run)
-    models = found.models(algorithm, seed)
-    return ship_all(found, models, Path(out)) if client is None else [ship(found, models, client, Path(out))]
+    models, wanted = found.models(algorithm, seed), read_wanted(also, key)
+    if client is None:
+        return ship_all(found, models, Path(out), wanted)
+    return [ship(found, models, client, Path(out), wanted)]
 
 
-def ship(run: Run, models: CellModels, client: int, out: Path) -> Shipped:
-    """Write a client's model to `out`: with a suffix, as that kind of file; without one, as both kinds."""
-    if out.suffix not in ("", BUNDLE, ONNX):
-        raise UserMistake(f"--out {out} ends in '{out.suffix}', but can end in {BUNDLE}, {ONNX} or neither, for both")
+def read_wanted(also: Sequence[str], key: str | Path | None) -> Wanted:
+    """What to write, with the operator's key read from its file."""
+    try:
+        private = None if key is None else Path(key).read_bytes()
+    except OSError as reason:
+        raise UserMistake(f"the operator's key {key} cannot be read: {reason.strerror or reason}") from None
+    further = {"c": C, "int4": INT4, "int8": INT8}
+    return Wanted((BUNDLE, ONNX, *(further[name] for name in also)), private)
+
+
+def ship(run: Run, models: CellModels, client: int, out: Path, wanted: Wanted = Wanted()) -> Shipped:
+    """Write a client's model to `out`: with a suffix, as that kind of file; without one, as all that are wanted."""
+    if out.suffix not in ("", BUNDLE, ONNX, C):
+        raise UserMistake(
+            f"--out {out} ends in '{out.suffix}', but can end in {BUNDLE}, {ONNX}, {C} or in none of them"
+        )
     if not out.parent.is_dir():
         raise UserMistake(f"--out {out} lies in a folder that does not exist")
-    return _write(run, models, client, models.compressed(client), out)
+    if out.suffix:
+        wanted = wanted._replace(kinds=tuple(dict.fromkeys([out.suffix, *wanted.kinds[2:]])))
+    return _write(run, models, client, models.compressed(client), out, wanted, _scoring(models))
 
 
-def ship_all(run: Run, models: CellModels, out: Path) -> list[Shipped]:
+def ship_all(run: Run, models: CellModels, out: Path, wanted: Wanted = Wanted()) -> list[Shipped]:
     """Write every client's model into the folder `out`."""
     ready = [models.compressed(client) for client in range(models.problem.clients.total)]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as reason:
         raise UserMistake(f"--out {out} cannot be written: {reason.strerror or reason}") from None
-    return [_write(run, models, client, model, out / f"client{client}") for client, model in enumerate(ready)]
+    score = _scoring(models)
+    return [
+        _write(run, models, client, model, out / f"client{client}", wanted, score) for client, model in enumerate(ready)
+    ]
 
 
-def _write(run: Run, models: CellModels, client: int, model: Compressed, out: Path) -> Shipped:
-    kinds = [out.suffix] if out.suffix else [BUNDLE, ONNX]
-    files = [out.with_name(out.name.removesuffix(out.suffix) + kind) for kind in kinds]
-    about = {"recipe": run.experiment.name, "algorithm": models.label, "seed": str(models.seed)}
-    about["client"] = str(client)
-    for file in files:
-        if file.suffix == BUNDLE:
-            write_bundle(file, model, about)
-        else:
-            _write_graph(file, run, models, model, about)
+Scoring = Callable[[Params, Shard], Any]
+
+
+def _scoring(models: CellModels) -> Scoring:
+    """A model's score on the rows of a client, compiled once for all."""
+    return compile_for_clients(lambda params, shard: mean_scores((models.problem.metric,), params, shard)[0])
+
+
+def _write(
+    run: Run, models: CellModels, client: int, model: Compressed, out: Path, wanted: Wanted, score: Scoring
+) -> Shipped:
+    stem, files = out.with_name(out.name.removesuffix(out.suffix)), []
+    about, origin = _about(run, models, client, model, score), models.problem.origin
+    steps = None if origin is not None else _plan(run, models, model)
+    for kind in wanted.kinds:
+        file = stem.with_name(stem.name + kind)
+        if origin is not None:
+            _write_for(origin, file, model, about)
+        elif kind != BUNDLE and steps is None:
+            raise UserMistake(
+                f"{models.problem.name} is no image problem, and only those have graphs; ask for {BUNDLE}"
+            )
+        elif kind == BUNDLE:
+            write_atomically(file, bundle_bytes(model, about, steps, wanted.key))
+        elif kind == C:
+            write_c(file, bundle_bytes(model, about, steps, wanted.key))
+        elif steps is not None:
+            write_atomically(file, _graph(kind, models, client, model, steps, about))
+        files.append(file)
     recorded = {one.client: one for one in run.cell(models.label, models.seed).clients}.get(client)
     size = bundle_size(model)
     return Shipped(client, size.bits, size.total, recorded.scores["own"] if recorded else None, files)
 
 
-def _write_graph(file: Path, run: Run, models: CellModels, model: Compressed, about: dict[str, str]) -> None:
+def _write_for(origin: Origin, file: Path, model: Compressed, about: dict[str, Any]) -> None:
+    """A file for the library that the model comes from."""
+    if file.suffix == C:
+        raise UserMistake(f"--c writes models of this library, but this one is of {origin.library}; ask for {BUNDLE}")
+    origin.write(model.params, file, {name: str(value) for name, value in about.items()})
+
+
+def _graph(kind: str, models: CellModels, client: int, model: Compressed, steps: Plan, about: dict[str, Any]) -> bytes:
+    if kind != INT8:
+        return onnx_bytes(model, steps, about, form="int4" if kind == INT4 else "packed")
+    own = models.problem.clients.adapt
+    first = int(own.starts[client])
+    return int8_bytes(
+        model, steps, about, unit(own.rows["image"][first : first + min(own.sizes[client], _CALIBRATION)])
+    )
+
+
+def unit(pixels: Any) -> np.ndarray:
+    """Images as models take them: bytes are scaled to numbers between 0 and 1."""
+    found = np.asarray(pixels)
+    return found.astype(np.float32) / (255 if found.dtype == np.uint8 else 1)
+
+
+def _about(run: Run, models: CellModels, client: int, model: Compressed, score: Scoring) -> dict[str, Any]:
+    """Where a model comes from, and how good it is on rows by which nothing was chosen but settings."""
+    about: dict[str, Any] = {"recipe": run.experiment.name, "algorithm": models.label, "seed": models.seed}
+    about |= {"client": client, "metric": models.problem.metric.name}
+    rows = models.problem.clients.validation
+    if rows.sizes[client]:
+        about["validation_score"] = round(float(score(model.params, rows.shard(client))), 6)
+    return about
+
+
+def _plan(run: Run, models: CellModels, model: Compressed) -> Plan | None:
+    """What the model computes, if that is known: a named model on images."""
     problem, rows = run.experiment.problem, models.problem.clients.train.rows
     if not isinstance(problem, Choice) or "model" not in problem.options:
-        raise UserMistake(f"{models.problem.name} is no image problem, and only those have graphs; ask for {BUNDLE}")
+        return None
     network = as_choice(problem.options["model"], "problem.model")
     classes = int(np.asarray(rows["label"]).max()) + 1
-    table = {"name": network.name, **network.options}
-    write_onnx(file, model, table, tuple(rows["image"].shape[1:]), classes, about)
+    return plan({"name": network.name, **network.options}, model.params, tuple(rows["image"].shape[1:]), classes)
