@@ -21,7 +21,7 @@ import numpy as np
 from idiolect.contracts import Algorithm, Problem
 from idiolect.engines import Program, Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
-from idiolect.engines.serverless.layout import build_layout, first_own
+from idiolect.engines.serverless.layout import build_layout, first_models, first_own
 from idiolect.engines.simulator.server_simulator import LOOK_AHEAD
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
@@ -219,9 +219,10 @@ def _server_bytes(
     program = prepared.program
     assert isinstance(program, Program)
     server, members = program.protocol.server, problem.clients.participating
-    offer = server.offer(server.init(program.init(jax.random.key(seed)), len(members)))
+    key = jax.random.key(seed)
+    offer = server.offer(server.init(program.init(key), len(members)))
     asked = members[:: max(1, len(members) // _ASKED)]
-    each = float(np.mean([bytes_of(program.work.init(offer, client)) for client in asked]))
+    each = float(np.mean([bytes_of(program.work.init(offer, client, key)) for client in asked]))
     versions = 1 if program.protocol.schedule.rounds else most_at_once(table)
     ahead = min(LOOK_AHEAD * workers.count, most_at_once(table))
     return int(each * len(np.unique(table.client))), int(versions * bytes_of(offer) + ahead * (bytes_of(offer) + each))
@@ -238,12 +239,11 @@ def _peer_bytes(prepared: Prepared, problem: Problem, table: Rounds, seed: int) 
     """What agents and links hold, and the table they follow."""
     program = prepared.program
     assert isinstance(program, PeerProgram)
-    params = program.init(jax.random.key(seed))
+    lanes = [Lane(problem.clients, table, seed)]
+    start = first_models(lanes[0], program.init(jax.random.key(seed)))
     with jax.enable_x64(True):
-        lanes = [Lane(problem.clients, table, seed)]
-        layout = build_layout(program.algorithm, lanes, params, program.peer.carries == "sums")
-        start = jax.tree.map(lambda leaf: leaf[None], params)
-        own = first_own(program.algorithm, lanes, [params])
+        layout = build_layout(program.algorithm, lanes, start, program.peer.carries == "sums")
+        own = first_own(program.algorithm, lanes, [start])
         ring = 1 + oldest(table, taken_in(table))
         state = jax.eval_shape(lambda p, o, w: program.open(p, o, w, ring), start, own, layout)
         return bytes_of(state) + bytes_of(layout)
