@@ -3,14 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
+TORCHAX ?= torchax==0.0.14.dev20261026
+TORCH_VENV := .venv-torch
 
-.PHONY: demo test slow browser lint bench clean
+.PHONY: demo test test-torch slow browser attack lint bench fuzz mutants clean
 
 demo: $(VENV)/.run
 	$(BIN)/idiolect run demo
 
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto
+
+# PyTorch and the JAX libraries, in an environment of their own. A dated torchax, since the last release does not import
+# with this PyTorch.
+test-torch: $(TORCH_VENV)/.test
+	$(TORCH_VENV)/bin/pytest -n auto -rs tests/torch
+	$(TORCH_VENV)/bin/pytest -k torch tests/test_public_names.py tests/test_docs.py
 
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
@@ -19,6 +27,12 @@ slow: $(VENV)/.browser
 browser: $(VENV)/.browser
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -m slow -rs tests/browser
 
+# Runs are killed, frozen, damaged and poisoned at random for so many seconds; what it finds, it finds again by seed.
+SECONDS ?= 120
+SEED ?= 0
+attack: $(VENV)/.test
+	$(BIN)/python -m tests.attack --seconds $(SECONDS) --seed $(SEED)
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -26,16 +40,35 @@ lint: $(VENV)/.lint
 
 # PyTorch is only what we measure ourselves against; nothing in the package needs it. The cost of Ray is measured if it
 # is there: $(BIN)/pip install -e '.[ray]'
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(TORCH_VENV)/.test
 	$(BIN)/python benchmarks/client_update.py
 	$(BIN)/python benchmarks/engine_cost.py
 	$(BIN)/python benchmarks/serverless.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/ray_cost.py
+	$(BIN)/python benchmarks/small_models.py
+	$(TORCH_VENV)/bin/python benchmarks/torch_bridges.py
+
+# Changes of the code, one at a time, and whether the fast tests notice. By hand: MUTANTS="--sample 300 --seed 1".
+mutants: $(VENV)/.mutants
+	nice -n 10 $(BIN)/python mutation/mutants.py $(MUTANTS)
+
+# A million hostile bundles for the reader in C: by libFuzzer where there is a clang that has it, else by our own changes.
+C := src/idiolect/device/c
+INPUTS ?= 1000000
+STRICT := -std=c99 -Wall -Wextra -Werror -O1 -g -I$(C) -fno-sanitize-recover=all
+fuzz: $(VENV)/.test
+	rm -rf .fuzz && mkdir .fuzz
+	$(BIN)/python -m tests.device.fuzz_seeds .fuzz/seeds
+	if clang $(STRICT) -fsanitize=fuzzer,address,undefined tests/device/fuzz_reader.c $(C)/idiolect.c -lm -o .fuzz/fuzz; \
+	then .fuzz/fuzz -runs=$(INPUTS) -max_len=20000 .fuzz/seeds; \
+	else gcc $(STRICT) -fsanitize=address,undefined tests/device/fuzz_reader.c tests/device/mutate.c $(C)/idiolect.c \
+		-lm -o .fuzz/fuzz && .fuzz/fuzz $(INPUTS) .fuzz/seeds/*; \
+	fi
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH_VENV) .fuzz .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -52,10 +85,20 @@ $(VENV)/.browser: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,browser]'
 	touch $@
 
+$(TORCH_VENV)/.test: pyproject.toml
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TORCHAX)' transformers peft \
+	  -e '.[equinox,flax,haiku,onnx,pandas,torch]' hypothesis pytest pytest-xdist
+	touch $@
+
 $(VENV)/.lint: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[lint]'
 	touch $@
 
+$(VENV)/.mutants: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,mutants]'
+	touch $@
+
 $(VENV)/.bench: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e . '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[onnx]' '$(TORCH)'
 	touch $@
