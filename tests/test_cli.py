@@ -185,7 +185,7 @@ def test_a_recipe_that_is_not_toml_or_not_there_is_refused(tmp_path, elsewhere, 
 def test_a_folder_that_cannot_be_made_is_refused(recipe, elsewhere, capsys):
     (elsewhere / "file").write_text("mine")
     assert_refused(capsys, ["run", recipe, "--out", "file/below"], "--out file/below cannot be written")
-    assert_refused(capsys, ["run", recipe, "--out", "file"], "--out file cannot be written")
+    assert_refused(capsys, ["run", recipe, "--out", "file"], "--out file is no folder to run in")
     assert [path.name for path in elsewhere.iterdir()] == ["file"]
     assert (elsewhere / "file").read_text() == "mine"
 

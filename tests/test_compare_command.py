@@ -11,8 +11,9 @@ from idiolect.cli import main
 from idiolect.experiments.describing import OWN
 from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.records import CellRecord, ClientRecord
-from idiolect.experiments.serialization import write_cell
-from idiolect.results.folder import RECIPE, begin_folder, saved_tables
+from idiolect.results.beginning import begin_folder
+from idiolect.results.folder import RECIPE, RunFolder, saved_tables
+from idiolect.results.run import open_run
 
 BASE = {"local": 0.5, "fedavg": 0.6}
 SEEDS = [0, 1, 2]
@@ -34,12 +35,13 @@ def make_run(
     Personalized by 0.1 more than as received, and their own adaptation by 0.2.
     """
     algorithms = [{"name": "fedavg", "label": label} for label in means]
-    folder = begin_folder(path, parse_recipe({"name": path.name, "seeds": seeds, "algorithms": algorithms, **tables}))
-    for label, mean in means.items():
-        for seed in seeds:
-            if (label, seed) not in without:
-                cell = _cell(label, seed, mean, metric, "diverged" if (label, seed) in ended else "", samples)
-                (folder.path / "cells" / f"{label}-seed{seed}.json").write_text(json.dumps(write_cell(cell)))
+    experiment = parse_recipe({"name": path.name, "seeds": seeds, "algorithms": algorithms, **tables})
+    with begin_folder(path, experiment) as folder:
+        for label, mean in means.items():
+            for seed in seeds:
+                if (label, seed) not in without:
+                    cell = _cell(label, seed, mean, metric, "diverged" if (label, seed) in ended else "", samples)
+                    folder.add_cell(cell, {})
     return str(path)
 
 
@@ -155,8 +157,10 @@ def test_what_cannot_be_paired_is_refused(tmp_path, capsys, other, arguments, ne
 def test_runs_that_were_made_in_python_are_told_apart_by_their_descriptions(tmp_path, capsys):
     one, two, three = (make_run(tmp_path / name, BASE) for name in ("one", "two", "three"))
     for run, maker in ((one, "mine.py:make"), (two, "mine.py:make"), (three, "mine.py:other")):
-        tables = saved_tables(Path(run))
+        tables, cells = saved_tables(Path(run)), open_run(run).cells
         (Path(run) / RECIPE).write_text(tomli_w.dumps({**tables, "problem": {OWN: maker, "data": "x" * 200}}))
+        for cell in cells:
+            RunFolder(Path(run)).add_cell(cell, {})
     assert compared(capsys, one, two)["notes"] == []
     assert "problem.made_by is mine.py:make" in refused(capsys, one, three)
 

@@ -19,6 +19,8 @@ def blocks(page: Path, language: str) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_python_on_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if any("import torch" in block for block in blocks(page, "python")):
+        pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'idiolect[torch]'")
     names = {"__name__": "page", "tmp": tmp_path}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)

@@ -7,14 +7,18 @@ import pkgutil
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import idiolect
 
-PACKAGES = ["idiolect", *(m.name for m in pkgutil.walk_packages(idiolect.__path__, "idiolect.") if m.ispkg)]
+FOUND = ["idiolect", *(m.name for m in pkgutil.walk_packages(idiolect.__path__, "idiolect.") if m.ispkg)]
+# Where PyTorch is not installed, the room that is made for it can be imported, but nothing in it.
+PACKAGES = [name for name in FOUND if name != "idiolect.torch" or find_spec("torch")]
 EXTRAS = {  # what an example needs that a plain installation does not have
+    "idiolect.torch.torch_problem": "torch",
     "idiolect.engines.ray.connection": "ray",
     "idiolect.problems.worlds.gymnasium_environments": "gymnasium",
     "idiolect.problems.worlds.poles": "gymnasium",
@@ -88,8 +92,23 @@ def test_examples_in_docstrings_run(module, tmp_path):
 
 
 def test_the_command_line_starts_without_jax_and_the_package_without_its_extras():
-    extras = ("ray", "torch", "onnx", "onnxruntime", "gymnasium", "pyarrow", "pandas")
+    extras = ("ray", "torch", "onnx", "onnxruntime", "gymnasium", "pyarrow", "pandas", "torchax")
+    extras += ("transformers", "peft", "equinox", "flax", "haiku")
     code = "import sys, idiolect.cli; print([name for name in sys.modules if name in ('jax', 'numpy')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-    code = f"import sys; from idiolect import learn, run, open_run; print([n for n in {extras} if n in sys.modules])"
+    code = "import sys, idiolect.torch; from idiolect import learn, run, open_run, problem; "
+    code += f"print([name for name in {extras} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_without_pytorch_its_door_says_what_to_install():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import importlib.util as u; found = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'torch' else found(name, package)\n"
+        "import idiolect.torch\n"
+        "try: idiolect.torch.problem\n"
+        "except idiolect.UserMistake as reason: print(reason)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "idiolect.torch needs PyTorch; pip install 'idiolect[torch]'\n"

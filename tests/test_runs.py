@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from idiolect.experiments import building, running
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.files import write_atomically
 from idiolect.network.timelines import Timeline, read_timeline, write_timeline
-from idiolect.results.folder import begin_folder, check_clock, next_free
+from idiolect.results.beginning import begin_folder, check_clock, claimed_folder
 from tests.tiny_run import CELLS, LABELS, SEEDS, run_tiny, tiny
 
 
@@ -123,7 +124,7 @@ def test_parameters_can_be_loaded_and_clients_that_keep_something_have_theirs(fi
 
 
 def test_what_clients_hold_is_noted_when_a_run_begins(finished):
-    noted = json.loads((finished / "traits" / "seed0.json").read_text())
+    noted = json.loads((finished / "traits" / "seed0.json").read_text())["clients"]
     assert noted == {str(client): {"samples": 8, "label_skew": None} for client in range(5)}
 
 
@@ -153,8 +154,9 @@ def test_a_run_goes_on_in_whatever_order_its_settings_are_given(tmp_path):
         )
     )
     assert first == second
-    begin_folder(tmp_path / "out", first)
-    begin_folder(tmp_path / "out", second)
+    for experiment in (first, second):
+        with begin_folder(tmp_path / "out", experiment):
+            pass
 
 
 def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
@@ -167,13 +169,14 @@ def test_a_folder_keeps_to_its_recipe(finished, tmp_path, capsys):
 
 
 def test_what_a_killed_run_left_is_swept_away_and_nothing_else(tmp_path):
-    folder = begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    with begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path))):
+        pass
     left = tmp_path / "run" / "cells" / ".fedavg-seed0.json.x.unfinished"
     others = [tmp_path / "run" / "thesis.unfinished", tmp_path / "run" / "another" / ".recipe.toml.x.unfinished"]
     others[1].parent.mkdir()
     for file in (left, *others):
         file.touch()
-    with folder.locked():
+    with begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path))):
         assert not left.exists()
         assert all(file.exists() for file in others)
 
@@ -182,7 +185,8 @@ def test_a_run_that_was_killed_before_it_began_leaves_no_clock_behind(tmp_path):
     for name in ("real-clock", ".recipe.toml.x.unfinished"):
         (tmp_path / "run").mkdir(exist_ok=True)
         (tmp_path / "run" / name).touch()
-    begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path)))
+    with begin_folder(tmp_path / "run", load_recipe(tiny(tmp_path))):
+        pass
     check_clock(tmp_path / "run", "virtual")
     assert not (tmp_path / "run" / "real-clock").exists()
 
@@ -195,13 +199,13 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, capsys):
     assert [path.name for path in (tmp_path / "precious").rglob("*")] == ["thesis.txt"]
 
 
-def test_next_free_counts_up(tmp_path):
-    names = []
-    for _ in range(3):
-        path = next_free(tmp_path, "demo")
-        names.append(path.name)
-        path.mkdir()
+def test_folders_without_a_name_are_counted_and_nobody_else_gets_them(tmp_path):
+    runs = tmp_path / "runs"
+    with ExitStack() as claims:
+        names = [claims.enter_context(claimed_folder(runs, "demo")).name for _ in range(3)]
+        (runs / "demo-2" / "recipe.toml").touch()
     assert names == ["demo", "demo-2", "demo-3"]
+    assert [path.name for path in runs.iterdir()] == ["demo-2"], "what was of no use is gone"
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

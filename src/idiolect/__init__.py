@@ -29,9 +29,11 @@ _WHERE = {
     "Problem": "contracts",
     "Protocol": "contracts",
     "Refused": "errors",
-    "Result": "experiments.recording",
+    "Result": "experiments.cell_results",
     "Run": "results.run",
     "Screening": "contracts",
+    "Sharing": "contracts",
+    "Start": "experiments.recipe_tables",
     "StepRule": "contracts",
     "Timeline": "network",
     "Training": "experiments.recipe_tables",
@@ -83,6 +85,8 @@ __all__ = [
     "Result",
     "Run",
     "Screening",
+    "Sharing",
+    "Start",
     "StepRule",
     "Timeline",
     "Training",
@@ -127,13 +131,23 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from idiolect.comparison.run_comparison import compare_runs
-    from idiolect.contracts import Algorithm, Objective, Peer, Problem, Protocol, Screening, StepRule, stateless
+    from idiolect.contracts import (
+        Algorithm,
+        Objective,
+        Peer,
+        Problem,
+        Protocol,
+        Screening,
+        Sharing,
+        StepRule,
+        stateless,
+    )
     from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
     from idiolect.evaluation.scores import Budget
+    from idiolect.experiments.cell_results import Result
     from idiolect.experiments.places import Place
     from idiolect.experiments.recipe_files import load_recipe
-    from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining, Training
-    from idiolect.experiments.recording import Result
+    from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining, Start, Training
     from idiolect.experiments.value import Experiment
     from idiolect.export.run_models import export_models
     from idiolect.inspection.experiment_inspection import inspect_experiment

@@ -1,6 +1,7 @@
 """`idiolect advise`: bit widths for byte budgets."""
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,21 @@ def _advise(options: argparse.Namespace) -> int:
     from idiolect.inspection.advice_tables import print_advice
     from idiolect.inspection.width_advice import advise_widths
     from idiolect.report.terminal import progress_bar
-    from idiolect.results.folder import next_free
+    from idiolect.results.beginning import claimed_folder
 
     budgets, widths = numbers("--bytes", options.bytes), numbers("--widths", options.widths)
     experiment = read_experiment(options)
-    out = options.out or next_free(Path("runs"), f"{experiment.name}-widths")
-    advice = advise_widths(
-        experiment,
-        budgets,
-        widths,
-        out=out,
-        label=options.algorithm,
-        data_dir=options.data_dir,
-        progress=progress_bar,
-    )
+    claim = claimed_folder(Path("runs"), f"{experiment.name}-widths")
+    with claim if options.out is None else nullcontext(options.out) as out:
+        advice = advise_widths(
+            experiment,
+            budgets,
+            widths,
+            out=out,
+            label=options.algorithm,
+            data_dir=options.data_dir,
+            progress=progress_bar,
+        )
     print_advice(advice, budgets)
     print(f"Run folder: {out}")
     return 0

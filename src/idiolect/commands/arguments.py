@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idiolect.errors import UserMistake
+from idiolect.errors import UserMistake, in_one_line
 
 if TYPE_CHECKING:
     from idiolect.experiments.value import Experiment
@@ -127,4 +127,4 @@ def positive(text: str) -> float:
 
 def say(sentence: str) -> None:
     """A sentence for whoever watches, beside the output."""
-    print(f"idiolect: {sentence}", file=sys.stderr)
+    print(f"idiolect: {in_one_line(sentence)}", file=sys.stderr)

@@ -31,6 +31,14 @@ def add(commands: Any) -> None:
     )
     ask_for_data(parser)
     parser.add_argument(
+        "--dry",
+        action="store_true",
+        help="only start everything, a few turns of each, and estimate what the whole takes",
+    )
+    parser.add_argument(
+        "--commit", action="store_true", help="write the numbers into the sources, as what a run should give"
+    )
+    parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"with --all; default: {_DOCS_PAGE} at the desk, else in --out"
     )
 
@@ -46,9 +54,13 @@ def _reproduce(options: argparse.Namespace) -> int:
         raise UserMistake(f"--all is given with the name '{options.name}', but must be given without one")
     if options.page and not options.all:
         raise UserMistake(f"--page is {options.page}, but the page has every exhibit and is only written with --all")
-    if options.all:
-        return _perform(list(EXHIBITS.values()), options)
-    return _perform([find(options.name)], options) if options.name else _list()
+    if options.commit and (options.seeds is not None or options.scale != ("paper" if options.dry else "desk")):
+        wanted = "--scale paper with --dry" if options.dry else "--scale desk"
+        raise UserMistake(f"--commit is given with other sizes than are committed, which are those of {wanted}")
+    if not (options.all or options.name):
+        return _list()
+    chosen = list(EXHIBITS.values()) if options.all else [find(options.name)]
+    return _size_up(chosen, options) if options.dry else _perform(chosen, options)
 
 
 def _list() -> int:
@@ -84,7 +96,7 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
                         say(f"{exhibit.name}: {problem}")
                         code = 2
                         continue
-                _tell(exhibit, request, records[exhibit.name])
+                code = max(code, _tell(exhibit, request, records[exhibit.name], options.commit))
                 if stopping.asked():
                     raise Interrupted
         except (Interrupted, KeyboardInterrupt):
@@ -104,24 +116,63 @@ def _request(exhibit: "Exhibit", options: argparse.Namespace) -> "Request":
     return Request(options.scale, seeds, options.out, options.data_dir)
 
 
-def _tell(exhibit: "Exhibit", request: "Request", record: "ExhibitRecord") -> None:
+def _tell(exhibit: "Exhibit", request: "Request", record: "ExhibitRecord", commit: bool) -> int:
+    """Print the claims, and whether they are as committed; 1 if they should be and are not."""
+    from idiolect.papers import self_check
     from idiolect.papers.claim_files import CLAIMS, folder_of
 
     print(f"{exhibit.source}, {request.scale}, seeds {', '.join(map(str, request.seeds))}")
     for claim in record.claims:
         print(f"  {claim.verdict:<9}  {claim.statement}: {claim.ours}")
+        if claim.needs:
+            print(f"{'':13}a decision takes {claim.needs}")
     folder = folder_of(exhibit, request)
     print(f"  report: {folder / 'report.html'}   claims: {folder / CLAIMS}", flush=True)
+    if commit:
+        for line in self_check.made_by_other_code(record):
+            print(f"  {line}")
+        print(f"  committed: {self_check.commit(record, exhibit.scales['desk'].seeds)}")
+        return 0
+    lines, agrees = self_check.check(record)
+    for line in lines:
+        print(f"  {line}")
+    return 1 if agrees is False else 0
+
+
+def _size_up(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
+    """Start everything, and say what the whole takes; what one lacks does not keep the others from being started."""
+    from idiolect.papers.sizing import size_up
+    from idiolect.papers.sizing_page import told, write_sizings
+
+    found, code = {}, 0
+    for exhibit in exhibits:
+        request = _request(exhibit, options)
+        try:
+            found[exhibit.name] = size_up(exhibit, request.scale, options.data_dir)
+        except UserMistake as problem:
+            if not options.all:
+                raise
+            say(f"{exhibit.name}: {problem}")
+            code = 2
+            continue
+        for line in told(exhibit, found[exhibit.name]):
+            print(line, flush=True)
+        code = max(code, 1 if found[exhibit.name].stopped else 0)
+        if options.commit:
+            write_sizings({exhibit.name: found[exhibit.name]}, request.scale)
+    return code
 
 
 def _write_page(exhibits: "list[Exhibit]", records: "dict[str, ExhibitRecord]", options: argparse.Namespace) -> None:
     from idiolect.files import write_atomically
     from idiolect.papers.claims_page import overview
+    from idiolect.papers.sizing_page import read_sizings, section
 
     usual = options.scale == "desk" and options.seeds is None
     path = options.page or (_DOCS_PAGE if usual else options.out / f"reproduction-{options.scale}.md")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, overview(exhibits, records, options.scale).encode())
+    end = section(exhibits, read_sizings("paper"))
+    write_atomically(path, overview(exhibits, records, options.scale, end).encode())
     print(f"All claims: {path}")
 
 
