@@ -132,3 +132,24 @@ def test_a_recipe_says_it_in_a_word(tmp_path, capsys):
     assert (tmp_path / "run" / "start" / "summary.json").is_file()
     summary = (tmp_path / "run" / "summary.json").read_text()
     assert "every algorithm begins with the model that fedavg has after 20" in summary
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('name = "../../elsewhere"', "algorithms.0.name is '../../elsewhere'"),
+        ('label = "../x"\nname = "fedavg"', "algorithms.0.label is '../x'"),
+        ('nothing = "here"', "algorithms.0.name is missing"),
+    ],
+)
+def test_no_name_in_another_run_leads_out_of_its_folder(written, said, trained, tmp_path):
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    text = (trained.path / "recipe.toml").read_text()
+    head, _, rest = text.partition("[[algorithms]]\n")
+    _, _, options = rest.partition("[algorithms")
+    (foreign / "recipe.toml").write_text(f"{head}[[algorithms]]\n{written}\n\n[algorithms{options}")
+    with pytest.raises(UserMistake) as refused:
+        idiolect.run(experiment(start={"run": str(foreign)}), out=tmp_path / "out")
+    assert said in str(refused.value)
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,8 @@ from idiolect.contracts import Params, Problem
 from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_tables import Start
 from idiolect.experiments.value import Experiment
-from idiolect.results.folder import RunFolder, saved_tables
+from idiolect.results.folder import RunFolder
+from idiolect.results.run import open_run
 from idiolect.trees import names_of
 
 
@@ -65,8 +66,8 @@ def _told(shape: tuple[int, ...] | None) -> str:
 def open_trained(start: Start) -> TrainedModels:
     """The models that `start.run` names; a folder that has none is refused in a sentence."""
     path = Path(start.run or "")
-    tables = saved_tables(path)
-    lines = {line.get("label") or line["name"]: line["name"] for line in tables["algorithms"]}
+    saved = open_run(path).experiment  # its names are checked there, and lead to no other folder
+    lines = {label: line.name for label, line in zip(saved.labels, saved.lines, strict=True)}
     if start.label is None and len(lines) > 1:
         raise UserMistake(f"start.run {path} has {', '.join(lines)}; say with start.label which of them to begin with")
     label = start.label or next(iter(lines))
