@@ -76,7 +76,7 @@ def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorit
         True
     """
     sharing = algorithm.sharing
-    if sharing.private == () or sharing.private == []:
+    if not sharing.private:
         return algorithm
     names = private_leaves(jax.eval_shape(init, jax.random.key(0)), sharing.private)
     if not names:
