@@ -6,17 +6,28 @@ A named algorithm is one line. Any other cell is written `objective+protocol`, s
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-
 from idiolect import objectives, protocols
-from idiolect.contracts import Algorithm, Key, Peer, Problem, Protocol, PyTree, Screening, Sharing, StepRule
+from idiolect.contracts import (
+    Algorithm,
+    LocalOptimizer,
+    Peer,
+    Problem,
+    Protocol,
+    Screening,
+    Sharing,
+    StepRule,
+)
+from idiolect.data import femnist, images, shakespeare, table, text
+from idiolect.data.named_files import named_by_file
 from idiolect.errors import UserMistake
 from idiolect.network import changing_graphs, random_graphs, topologies
 from idiolect.network.delays import LAWS
 from idiolect.options import checked, known, make
 from idiolect.problems import data, models, ranking, synthetic, worlds
 from idiolect.problems.images import image_problem
+from idiolect.protocols import server_optimizers
 from idiolect.protocols.attacks import Attack, under_attack
+from idiolect.refusals import check_algorithm
 from idiolect.registry import Choice, Registry
 from idiolect.sharing import keep_private
 
@@ -43,13 +54,19 @@ PROTOCOLS = Registry(
         "asynchronous": protocols.asynchronous,
         "buffered": protocols.buffered,
         "mixing": protocols.mixing,
+        "feddyn": protocols.feddyn,
+        "calibrated": protocols.calibrated,
+        "ifca": protocols.ifca,
+        "l2gd": protocols.l2gd,
     },
 )
 PEERS = Registry(
     "peers",
     {"running_sum": protocols.running_sum, "push_sum": protocols.push_sum, "gossip": protocols.gossip},
 )
+SERVER_OPTIMIZERS = Registry("server_optimizers", server_optimizers.BY_NAME)
 MODELS = Registry("models", {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn, "resnet": models.resnet})
+TOKEN_MODELS = Registry("token_models", {"gru": models.gru, "transformer": models.transformer})
 PARTITIONS = Registry(
     "partitions",
     {"iid": data.iid, "by_classes": data.by_classes, "dirichlet": data.dirichlet, "two_worlds": data.two_worlds},
@@ -66,6 +83,11 @@ PROBLEMS = Registry(
         "navigation": worlds.navigation,
         "point_navigation": worlds.point_navigation,
         "cartpole": worlds.cartpole,
+        "table": named_by_file(table, by=str | None),
+        "text": named_by_file(text, by=str | None),
+        "images": named_by_file(images),
+        "femnist": named_by_file(femnist),
+        "shakespeare": named_by_file(shakespeare),
     },
 )
 TOPOLOGIES = Registry(
@@ -96,17 +118,26 @@ class Cell(NamedTuple):
     defaults: Mapping[str, Any] = {}  # of the objective
     local_steps: int | None = None
     sharing: Sharing = Sharing()
+    combining: Mapping[str, Any] = {}  # where the defaults of the protocol differ
 
 
 ALGORITHMS = {
     "local": Cell("plain", "local", "every client alone"),
     "fedavg": Cell("plain", "synchronous", "McMahan et al. 2017"),
     "fedprox": Cell("proximal", "synchronous", "Li et al. 2020"),
+    "fedavgm": Cell("plain", "synchronous", "Hsu et al. 2019", combining={"server": {"name": "sgd", "momentum": 0.9}}),
+    "fedadam": Cell("plain", "synchronous", "Reddi et al. 2021", combining={"server": {"name": "adam"}}),
+    "fedyogi": Cell("plain", "synchronous", "Reddi et al. 2021", combining={"server": {"name": "yogi"}}),
+    "fedadagrad": Cell("plain", "synchronous", "Reddi et al. 2021", combining={"server": {"name": "adagrad"}}),
     "scaffold": Cell("plain", "scaffold", "Karimireddy et al. 2020"),
     "per_fedavg": Cell("maml", "synchronous", "Fallah et al. 2020"),
     "pfedme": Cell("moreau", "synchronous", "Dinh et al. 2020"),
     "fedasync": Cell("plain", "asynchronous", "Xie et al. 2019; PersA-FL, option A"),
     "fedbuff": Cell("plain", "buffered", "Nguyen et al. 2022"),
+    "feddyn": Cell("plain", "feddyn", "Acar et al. 2021"),
+    "ifca": Cell("plain", "ifca", "Ghosh et al. 2020"),
+    "l2gd": Cell("plain", "l2gd", "Hanzely and Richtarik 2020"),
+    "ca2fl": Cell("plain", "calibrated", "Wang et al. 2024"),
     "fedasync_mixing": Cell("proximal", "mixing", "Xie et al. 2019, Algorithm 1"),
     "ditto": Cell("ditto", "synchronous", "Li et al. 2021"),
     "ditto_async": Cell("ditto", "asynchronous", "Ditto without waiting"),
@@ -169,10 +200,19 @@ def objective_choice(chosen: Cell, options: Mapping[str, Any]) -> Choice:
     return Choice(chosen.objective, {**chosen.defaults, **options})
 
 
+def protocol_choice(chosen: Cell, options: Mapping[str, Any]) -> Choice:
+    """A cell's protocol, its own defaults included; a table without a name keeps the name that the default has."""
+    found = {**chosen.combining, **options}
+    for option, default in chosen.combining.items():
+        if isinstance(given := found[option], Mapping) and "name" not in given:
+            found[option] = {**default, **given}
+    return Choice(chosen.protocol, found)
+
+
 def protocol_of(name: str, options: Mapping[str, Any]) -> Protocol | Peer:
     """The protocol of an algorithm, made with these options."""
-    chosen = cell(name).protocol
-    made: Protocol | Peer = make(combiners(chosen), "protocol", Choice(chosen, options))
+    chosen = cell(name)
+    made: Protocol | Peer = make(combiners(chosen.protocol), "protocol", protocol_choice(chosen, options))
     return made
 
 
@@ -190,6 +230,7 @@ def algorithm(
     screening: Screening = Screening(),
     attack: Attack | None = None,
     sharing: Sharing | None = None,
+    optimizer: LocalOptimizer | None = None,
 ) -> Algorithm:
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
@@ -210,37 +251,12 @@ def algorithm(
         step_rule,
         screening,
     )
-    made = made._replace(sharing=chosen.sharing if sharing is None else sharing)
+    made = made._replace(
+        sharing=chosen.sharing if sharing is None else sharing, optimizer=optimizer or LocalOptimizer()
+    )
     check_algorithm(made, problem)
     made = keep_private(made, problem.init)
     return made if attack is None else attacked(made, attack, problem)
-
-
-def check_algorithm(made: Algorithm, problem: Problem) -> None:
-    """Refuse what cannot work on a problem."""
-    if not isinstance(made.protocol, Peer) and made.step_rule.name != "constant":
-        raise UserMistake(
-            f"training.step_rule is '{made.step_rule.name}', but {made.name} has a server and knows constant steps only"
-        )
-    if not isinstance(made.protocol, Peer) and problem.clients.start_models is not None:
-        raise UserMistake(
-            f"clients.start_models is given, but {made.name} has a server, which starts with one model; leave it out"
-        )
-    for field in ("local_steps", "step_size", "batch_size"):
-        if not getattr(made, field) > 0:
-            raise UserMistake(f"training.{field} is {getattr(made, field)}, but must be positive")
-    made.objective.check(problem.known)
-    # A problem without the layers that an objective asks for is refused here.
-
-    def begin(key: Key) -> PyTree:
-        return made.objective.begin(made.objective.shared(problem.init(key)), 0, key)
-
-    jax.eval_shape(begin, jax.random.key(0))
-
-
-def advice(made: Algorithm, problem: Problem) -> list[str]:
-    """What theory would warn of."""
-    return [f"{made.name}: {line}" for line in made.objective.check(problem.known)]
 
 
 def attacked(made: Algorithm, attack: Attack, problem: Problem) -> Algorithm:
@@ -255,8 +271,7 @@ def attacked(made: Algorithm, attack: Attack, problem: Problem) -> Algorithm:
 def options_of(name: str, objective: Mapping[str, Any], protocol: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The checked options of an algorithm's objective and protocol, every default written out."""
     chosen = cell(name)
-    combiner = Choice(chosen.protocol, protocol)
     return (
         checked(OBJECTIVES, f"{name}: objective", objective_choice(chosen, objective)),
-        checked(combiners(chosen.protocol), f"{name}: protocol", combiner),
+        checked(combiners(chosen.protocol), f"{name}: protocol", protocol_choice(chosen, protocol)),
     )

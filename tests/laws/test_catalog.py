@@ -12,7 +12,18 @@ from idiolect.testing.comparing import same_bytes
 from idiolect.testing.server_runs import HORIZON, ServerCell, a_timeline, server_cell
 from idiolect.testing.small_clients import noisy_quadratics
 
-CELLS = [f"{objective}+{protocol}" for objective in catalog.OBJECTIVES for protocol in catalog.PROTOCOLS]
+LIKE_OTHERS = ("feddyn", "calibrated", "ifca", "l2gd")  # whose clients descend as under scaffold and synchronous
+
+
+def cells() -> list:
+    names = [(objective, protocol) for objective in catalog.OBJECTIVES for protocol in catalog.PROTOCOLS]
+    return [
+        pytest.param(f"{o}+{p}", marks=pytest.mark.slow) if p in LIKE_OTHERS and o != "plain" else f"{o}+{p}"
+        for o, p in names
+    ]
+
+
+CELLS = cells()
 OWN_WEIGHTS = {"keep": [], "lambda_p": 0.5, "step_size": 0.05}  # a vector has no first or last layer to keep
 OPTIONS = {
     "quantized": OWN_WEIGHTS | {"centers_step_size": 0.05},
@@ -66,6 +77,7 @@ def test_a_buffer_of_one_is_asynchronous(objective, workers):
         "maml+buffered",
         "plain+local",
         "quantized+buffered",
+        "plain+ifca",
     ],
 )
 def test_a_permutation_of_the_clients_permutes_the_results(name, workers):
@@ -73,7 +85,8 @@ def test_a_permutation_of_the_clients_permutes_the_results(name, workers):
 
 
 @pytest.mark.parametrize(
-    "name", ["plain+synchronous", "maml+buffered", "plain+scaffold", "plain+local", "quantized+asynchronous"]
+    "name",
+    ["plain+synchronous", "maml+buffered", "plain+scaffold", "plain+local", "quantized+asynchronous", "plain+ifca"],
 )
 def test_a_checkpoint_in_the_middle_goes_on_to_the_same_bytes(name, workers):
     laws.checkpoints_go_on(cell(name), cell(name).run(workers)[-1], workers)

@@ -100,8 +100,9 @@ def test_agents_of_different_widths_are_refused_in_one_sentence(peer):
     with pytest.raises(UserMistake) as mistake:
         list(pauses(peer_program(PROBLEM, algorithm), [a_lane(PROBLEM)], [1], ONE_WORKER))
     said = str(mistake.value)
-    assert said.startswith(f"{name} keeps models of different widths on its clients")
-    assert said.endswith("give all the same objective.bits")
+    assert said.startswith(f"{name} keeps (2,) as 'levels")
+    assert " on one client and (4,) on another, but without a server all agents run as one batch" in said
+    assert said.endswith("give all the same shapes, and where models are quantized the same objective.bits")
     assert "\n" not in said
     assert ". " not in said
 

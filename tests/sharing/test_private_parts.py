@@ -10,6 +10,7 @@ from idiolect import (
     Choice,
     Evaluation,
     Experiment,
+    Links,
     NamedAlgorithm,
     OwnTraining,
     Sharing,
@@ -214,3 +215,44 @@ def test_what_is_private_is_in_no_message_offer_or_server_state(name, objective)
 def test_a_head_without_room_for_the_body_is_refused():
     with pytest.raises(UserMistake, match=r"private_steps is 5, which leaves nothing of training\.local_steps, 4"):
         parts(an_experiment("fedrep"))
+
+
+def test_private_parts_of_different_shapes_are_refused_where_agents_run_as_one_batch():
+    """Only an objective of one's own can keep them: heads that know as many classes as their client has."""
+    problem = build_seed(an_experiment("fedavg"), 0).problem
+
+    def begin(params, client, key):
+        return {"head": jnp.zeros((6, 2 + client))}
+
+    own = objectives.plain()._replace(begin=begin)
+    made = Algorithm("mine", own, protocols.running_sum(), 1, STEP, 8)
+    experiment = Experiment(problem, [made], horizon=4.0, topology=Choice("complete"))
+    with pytest.raises(UserMistake, match=r"mine keeps \(6, 2\) as '\['head'\]' on one client and \(6, 3\) on another"):
+        run(experiment)
+
+
+@pytest.mark.slow
+def test_a_body_shared_by_running_sums_is_within_noise_of_the_run_without_loss(capsys):
+    """Agents without a server keep their heads; three messages in ten are lost, and nothing of the body is."""
+    seeds, ends = list(range(6)), {}
+    training = {"local_steps": 1, "step_size": 0.1, "batch_size": 16}
+    for loss in (0.0, 0.3):
+        lines = [NamedAlgorithm(name="rasgp", private=["last"], training=OwnTraining(**training))]
+        experiment = Experiment(
+            Choice("digits", {**DIGITS.options, "clients": 8}),
+            lines,
+            seeds=seeds,
+            horizon=400.0,
+            topology=Choice("ring"),
+            links=Links(loss=loss),
+            evaluation=Evaluation(points=1, steps=[0]),
+        )
+        with Workers(1) as workers:
+            results = list(run_cells(experiment, Services(workers)))
+        ends[loss] = np.array([result.points[-1].scores["participating"]["0"].mean for result in results])
+    difference = ends[0.3] - ends[0.0]
+    error = difference.std(ddof=1) / np.sqrt(len(seeds))
+    with capsys.disabled():
+        print(f"\n  no loss {ends[0.0].round(3)}, 30 % {ends[0.3].round(3)}: {difference.mean():+.4f} +- {error:.4f}")
+    assert ends[0.0].mean() > 0.85
+    assert abs(difference.mean()) < max(3 * error, 0.01)

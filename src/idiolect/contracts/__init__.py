@@ -9,7 +9,7 @@ Everything is a small frozen record of pure functions over pytrees: state goes i
 comes from explicit keys, and every function can be compiled. The type of each function says its arguments by name.
 """
 
-from idiolect.contracts.algorithm import Algorithm, Screening, Sharing, StepRule, TrainOrder
+from idiolect.contracts.algorithm import Algorithm, LocalOptimizer, Screening, Sharing, StepRule, TrainOrder
 from idiolect.contracts.aliases import Batch, Info, Key, Params, PyTree, Scalar
 from idiolect.contracts.client_data import Clients, Shard, Split
 from idiolect.contracts.constants import Constants, Variation
@@ -23,21 +23,24 @@ from idiolect.contracts.objective import (
     stateless,
     uncompressed,
 )
-from idiolect.contracts.peer import Mass, Message, Peer
-from idiolect.contracts.problem import Metric, Origin, Problem, Scene
-from idiolect.contracts.protocol import Learner, Protocol, Schedule, Server, Upload, Work
+from idiolect.contracts.peer import Mass, Message, Peer, Rebirth
+from idiolect.contracts.problem import Classifier, Metric, Origin, Problem, Scene
+from idiolect.contracts.protocol import Drift, Learner, Protocol, Schedule, Server, Upload, Work
 
 __all__ = [
     "Algorithm",
     "Batch",
+    "Classifier",
     "Clients",
     "Compressed",
     "Constants",
+    "Drift",
     "Family",
     "Info",
     "Key",
     "Known",
     "Learner",
+    "LocalOptimizer",
     "Mass",
     "Message",
     "Metric",
@@ -50,6 +53,7 @@ __all__ = [
     "Problem",
     "Protocol",
     "PyTree",
+    "Rebirth",
     "Scalar",
     "Scene",
     "Schedule",

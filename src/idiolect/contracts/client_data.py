@@ -35,6 +35,7 @@ class Clients(NamedTuple):
     """Every client's data in four parts that never overlap, and which clients take no part in training.
 
     `start_models`, a pytree of arrays with a row for each client, is for agents without a server that start apart.
+    `names` are the clients' own, in the order of their numbers, where the data has any.
     """
 
     train: Split
@@ -43,6 +44,7 @@ class Clients(NamedTuple):
     test: Split
     unseen: frozenset[int] = frozenset()
     start_models: PyTree | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:

@@ -90,6 +90,12 @@ class Gradient(Protocol):
     ) -> tuple[PyTree, Params, Info]: ...
 
 
+class Direct(Protocol):
+    """What a client steps along, from its gradient and from what its optimizer knows: (own, direction)."""
+
+    def __call__(self, own: PyTree, gradient: Params, /) -> tuple[PyTree, Params]: ...
+
+
 class Adapt(Protocol):
     """The model that a client uses, from what it keeps and what it has received."""
 
@@ -153,6 +159,7 @@ class Objective(NamedTuple):
         family: The objectives that differ from this one in numbers only.
         shared: What of a whole model travels; by default all of it. Servers and peers see nothing else.
         whole: A client's whole model again, before it adapts.
+        direct: What a client steps along, if not along the gradient itself.
     """
 
     begin: Begin
@@ -164,6 +171,7 @@ class Objective(NamedTuple):
     family: Family | None = None
     shared: Shared = lambda params: params
     whole: Whole = lambda own, params: params
+    direct: Direct = lambda own, gradient: (own, gradient)
 
 
 class PlainValue(Protocol):

@@ -67,6 +67,35 @@ class Redirect(Protocol):
     def __call__(self, state: PyTree, degree: Scalar, /) -> PyTree: ...
 
 
+class Recall(Protocol):
+    """The newest message that a memory is of; its round is below 0 if nothing was ever heard."""
+
+    def __call__(self, memory: PyTree, /) -> Message: ...
+
+
+class Ahead(Protocol):
+    """Is what others heard of an agent more than it knows to have said?"""
+
+    def __call__(self, state: PyTree, heard: PyTree, /) -> Scalar: ...
+
+
+class Rejoin(Protocol):
+    """An agent whose state is older than what others heard of it: its state, once it knows what it last told them."""
+
+    def __call__(self, state: PyTree, heard: PyTree, /) -> PyTree: ...
+
+
+class Rebirth(NamedTuple):
+    """How an agent comes back whose disk was lost or put back to an earlier day, so that mass is kept.
+
+    Its out-neighbours `recall` what they heard of it; if that is `ahead` of what it knows, it does `rejoin`.
+    """
+
+    recall: Recall
+    ahead: Ahead
+    rejoin: Rejoin
+
+
 class Peer(NamedTuple):
     """A protocol without a server: what one agent does, as pure functions of its own state.
 
@@ -74,8 +103,9 @@ class Peer(NamedTuple):
     What `receive` returns for the messages of one waking is added up and given to `settle`.
 
     With `summed_steps` the step sizes of the rounds that an agent slept through add up (PARS-Push, Alg. 1, l. 4);
-    without, it steps with that of the round in which it wakes. `redirect` is for graphs that change: without it, an
-    agent shares out to all that it ever sends to.
+    without, it steps with that of the round in which it wakes. At most `catch_up` rounds add up, the last ones, if it
+    is given: on a real network one agent may sleep for days. `redirect` is for graphs that change: without it, an
+    agent shares out to all that it ever sends to. `rebirth` is for real disks, which can be lost.
     """
 
     carries: Literal["sums", "shares", "copies"]  # a newer sum says all that older ones said; a share leaves its sender
@@ -88,3 +118,5 @@ class Peer(NamedTuple):
     read: ReadPeer
     summed_steps: bool = True
     redirect: Redirect | None = None
+    catch_up: int | None = None
+    rebirth: Rebirth | None = None

@@ -99,6 +99,20 @@ class Origin(NamedTuple):
         return {"library": self.library, "bridge": self.bridge}
 
 
+class Classifier(NamedTuple):
+    """What a model that tells classes apart makes of a batch, beside its loss.
+
+    Args:
+        features: A row for each sample: what the model's last layer is given.
+        logits: A row for each sample: what it makes of that.
+        labels: The class of each sample.
+    """
+
+    features: Callable[[Params, Batch], jax.Array]
+    logits: Callable[[Params, Batch], jax.Array]
+    labels: Callable[[Batch], jax.Array]
+
+
 class Problem(NamedTuple):
     """Where f_i comes from; and, where they are known, its constants and minimisers, for advice, refusals and ledgers.
 
@@ -117,6 +131,8 @@ class Problem(NamedTuple):
         scene: What a model does on some rows, for a picture.
         variation: That of the training data.
         origin: The library that its model comes from, if not this one.
+        classifier: What its model makes of a batch, if it tells classes apart and the metric is its accuracy.
+        notes: What was done to the data that a user should know of, a sentence each.
     """
 
     name: str
@@ -133,6 +149,8 @@ class Problem(NamedTuple):
     scene: ShowScene | None = None
     variation: Variation | None = None
     origin: Origin | None = None
+    classifier: Classifier | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

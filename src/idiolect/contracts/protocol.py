@@ -10,12 +10,24 @@ from idiolect.contracts.client_data import Shard
 from idiolect.contracts.objective import Begin
 
 
+class Drift(Callback):
+    """What a protocol adds to the gradient at a model (SCAFFOLD's c - c_i)."""
+
+    def __call__(self, params: Params, /) -> Params: ...
+
+
 class Descend(Callback):
     """Take the local steps from `start`; `drift`, if any, is added to every gradient: (own, model reached, reports)."""
 
     def __call__(
-        self, own: PyTree, start: Params, drift: Params | None, shard: Shard, key: Key, /
+        self, own: PyTree, start: Params, drift: Drift | None, shard: Shard, key: Key, /
     ) -> tuple[PyTree, Params, Info]: ...
+
+
+class LocalValue(Callback):
+    """What the client's objective comes to at a model, on one batch."""
+
+    def __call__(self, own: PyTree, params: Params, shard: Shard, key: Key, /) -> Scalar: ...
 
 
 class LocalGradient(Callback):
@@ -33,15 +45,21 @@ class Learner(NamedTuple):
     begin: Begin
     descend: Descend
     gradient: LocalGradient
+    value: LocalValue
     steps: int
     step_size: float
 
 
 class Upload(NamedTuple):
-    """What a client sends: its total descent w_0 - w_Q (a tree the protocol knows), and how many samples it holds."""
+    """What a client sends: its total descent w_0 - w_Q (a tree the protocol knows), and how many samples it holds.
+
+    `about` is what else the server must know, such as which of several models the descent is of. It does not count when
+    the length of an update is looked at.
+    """
 
     delta: PyTree
     weight: Scalar | np.int32
+    about: PyTree = ()
 
 
 class WorkInit(Callback):
@@ -62,6 +80,12 @@ class WorkModel(Callback):
     def __call__(self, personal: PyTree, offer: PyTree, /) -> Params: ...
 
 
+class ChooseModel(Callback):
+    """What a client keeps once it has chosen, by these rows of its own, among the models of an offer."""
+
+    def __call__(self, personal: PyTree, offer: PyTree, shard: Shard, key: Key, /) -> PyTree: ...
+
+
 class WorkOwn(Callback):
     """The objective's part of what a client keeps."""
 
@@ -73,12 +97,15 @@ class Work(NamedTuple):
 
     No protocol sends it to a server or to others. An engine may: on Ray it travels with each turn, and it is in every
     checkpoint, so that no death of a machine loses it (docs/privacy.md).
+
+    Where an offer has several models, `choose` is called with a client's adaptation part before `model` is.
     """
 
     init: WorkInit
     turn: TakeTurn
     model: WorkModel
     own: WorkOwn
+    choose: ChooseModel | None = None
 
 
 class ServerInit(Callback):
@@ -134,6 +161,12 @@ class Schedule(NamedTuple):
         return max(1, round(self.participation * clients))
 
 
+class Sends(Callback):
+    """What an update must look like, from what was offered."""
+
+    def __call__(self, offer: PyTree, /) -> PyTree: ...
+
+
 class MakeWork(Callback):
     """The clients' side of a protocol, for clients that learn in this way."""
 
@@ -147,3 +180,4 @@ class Protocol(NamedTuple):
     work: MakeWork
     schedule: Schedule
     shares: bool = True  # whether anything that clients send reaches anybody
+    sends: Sends = lambda offer: offer

@@ -9,7 +9,8 @@ from typing import Protocol
 import jax
 import optax
 
-from idiolect.contracts import Algorithm, Info, Key, Learner, Oracle, Params, Problem, PyTree, Scalar, Shard
+from idiolect.contracts import Algorithm, Drift, Info, Key, Learner, Oracle, Params, Problem, PyTree, Scalar, Shard
+from idiolect.sharing import join, split
 from idiolect.trees import in_types_of
 
 
@@ -20,9 +21,10 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
     def gradient(own: PyTree, params: Params, shard: Shard, key: Key) -> Params:
         return objective.gradient(problem.oracle(shard, algorithm.batch_size), own, params, params, key)[1]
 
-    def descend(
-        own: PyTree, start: Params, drift: Params | None, shard: Shard, key: Key
-    ) -> tuple[PyTree, Params, Info]:
+    def value(own: PyTree, params: Params, shard: Shard, key: Key) -> Scalar:
+        return objective.value(problem.oracle(shard, algorithm.batch_size), own, params, params, key)
+
+    def descend(own: PyTree, start: Params, drift: Drift | None, shard: Shard, key: Key) -> tuple[PyTree, Params, Info]:
         """Take Q steps from `start`; `drift`, if any, is added to every gradient (SCAFFOLD's c - c_i)."""
         oracle = problem.oracle(shard, algorithm.batch_size)
 
@@ -30,7 +32,8 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
             own, params = state
             own, grads, info = objective.gradient(oracle, own, params, start, key)
             if drift is not None:
-                grads = optax.tree.add(grads, drift)
+                grads = optax.tree.add(grads, drift(params))
+            own, grads = objective.direct(own, grads)
             params = optax.tree.add_scale(params, -algorithm.step_size, grads)  # PersA-FL, Alg. 2, l. 7, 9, 12
             return (own, params), info
 
@@ -38,7 +41,7 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
         (own, reached), info = jax.lax.scan(step, (own, start), keys)  # Alg. 2, l. 4-5
         return own, reached, info
 
-    return Learner(objective.begin, descend, gradient, algorithm.local_steps, algorithm.step_size)
+    return Learner(objective.begin, descend, gradient, value, algorithm.local_steps, algorithm.step_size)
 
 
 class Descent(Protocol):
@@ -59,6 +62,7 @@ def descent(problem: Problem, algorithm: Algorithm) -> Descent:
         def step(state: tuple[PyTree, Params], key: Key) -> tuple[tuple[PyTree, Params], Info]:
             own, moved = state
             learned, grads, info = objective.gradient(oracle, own, optax.tree.sub(start, moved), start, key)
+            learned, grads = objective.direct(learned, grads)
             # Agents add up in wider floats than those they learn in.
             return (in_types_of(learned, own), optax.tree.add_scale(moved, step_size, grads)), info
 
@@ -70,10 +74,19 @@ def descent(problem: Problem, algorithm: Algorithm) -> Descent:
     return steps
 
 
-def fine_tune(oracle: Oracle, params: Params, keys: jax.Array, step_size: float) -> Params:
-    """Personalize by a plain gradient step for each key: the budget that every method is given alike."""
+def fine_tune(
+    oracle: Oracle, params: Params, keys: jax.Array, step_size: float, tuned: frozenset[str] | None = None
+) -> Params:
+    """Personalize by a plain gradient step for each key: the budget that every method is given alike.
+
+    `tuned` are the names of the leaves that move, if not all do.
+    """
 
     def step(params: Params, key: Key) -> tuple[Params, None]:
-        return optax.tree.add_scale(params, -step_size, oracle.gradient(params, key)[1]), None
+        grads = oracle.gradient(params, key)[1]
+        if tuned is None:
+            return optax.tree.add_scale(params, -step_size, grads), None
+        rest, part = split(params, tuned)
+        return join(rest, optax.tree.add_scale(part, -step_size, split(grads, tuned)[1])), None
 
     return jax.lax.scan(step, params, keys)[0] if len(keys) else params

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from idiolect.evaluation.neighbours import NEIGHBOURS, Neighbours
+
 Group = Literal["participating", "unseen"]
 OWN = "own"  # the column of the model after what its objective itself prescribes
 
@@ -18,6 +20,8 @@ class Budget(NamedTuple):
         batch_size: Of each.
         split: The part of a client's data that is scored.
         at_most: Score a fixed random choice of this many clients of each group.
+        tunes: Which layers the steps move, as `private` names them; all of them, if none is named.
+        neighbours: Score the model mixed with its client's nearest neighbours as well, and how.
 
     Example:
         >>> from idiolect import Budget
@@ -30,6 +34,13 @@ class Budget(NamedTuple):
     batch_size: int = 32
     split: Literal["test", "validation"] = "test"
     at_most: int | None = None
+    tunes: Sequence[str] = ()
+    neighbours: Neighbours | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the scores."""
+        return [*map(str, self.steps), OWN, *([] if self.neighbours is None else [NEIGHBOURS])]
 
 
 class ClientScore(NamedTuple):

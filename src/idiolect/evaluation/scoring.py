@@ -2,8 +2,9 @@
 
 A client is scored on its test part (or its validation part, for choosing settings), and adapts on its adaptation part;
 the two share no sample, and what adapts is never given what is scored. Three kinds of numbers come out: the model as
-received (0 steps), the model after k plain gradient steps (the same budget for every method), and the model after what
-the objective itself prescribes (`own`).
+received (0 steps), the model after k plain gradient steps of all or some of its layers (the same budget for every
+method), and the model after what the objective itself prescribes (`own`). A fourth is for whoever asks: the model as
+received, mixed with its client's nearest neighbours (`neighbours`).
 """
 
 import math
@@ -30,8 +31,10 @@ from idiolect.contracts import (
 from idiolect.engines.learner import fine_tune
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers, compile_for_clients
-from idiolect.evaluation.scores import OWN, Budget, ClientScore, Group
+from idiolect.evaluation.neighbours import neighbour_score
+from idiolect.evaluation.scores import Budget, ClientScore, Group
 from idiolect.quantization.layers import named_leaves
+from idiolect.sharing import private_leaves
 
 _CHUNK = 128  # rows scored at once, at most
 
@@ -55,10 +58,18 @@ def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
         keys = jax.random.split(key, max(*budget.steps, 1))
         models = [objective.whole(own, params)]
         for done, steps in pairwise((0, *budget.steps)):
-            models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size))
+            models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size, tuned(models[-1])))
         models.append(objective.adapt(oracle, own, params, key).params)
         # One after the other, so that what judges them is compiled once.
-        return jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
+        judged = jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
+        if budget.neighbours is None or problem.classifier is None:
+            return judged
+        ready = problem.calibrate(models[0], adapt)
+        told = neighbour_score(problem.classifier, ready, adapt, scored, budget.neighbours)
+        return jnp.concatenate([judged, told.reshape(1, 1)], 1)
+
+    def tuned(params: Params) -> frozenset[str] | None:
+        return private_leaves(params, budget.tunes) if budget.tunes else None
 
     return compile_for_clients(score)
 
@@ -81,11 +92,11 @@ def evaluate(
     """Score a snapshot for every client to be scored."""
     scored = scored_split(clients, budget)
     chosen = _chosen(clients, scored.sizes, budget, seed)
-    key, futures = _adaptation_key(seed), []
+    key, futures = adaptation_key(seed), []
     for client, _ in chosen:
         shards = (clients.adapt.shard(client), scored.shard(client))
         futures.append(workers.submit(score, snapshot.model(client), snapshot.own(client), *shards, key))
-    columns, found = (*map(str, budget.steps), OWN), []
+    columns, found = budget.columns, []
     for (client, group), future in zip(chosen, futures, strict=True):
         first, *others = [dict(zip(columns, row, strict=True)) for row in np.asarray(future.result(), float).tolist()]
         also = {metric.name: row for metric, row in zip(metrics[1:], others, strict=True)}
@@ -111,7 +122,7 @@ def adapter(problem: Problem, objective: Objective, budget: Budget) -> Adapter:
 
 def own_model(adapt: Adapter, clients: Clients, snapshot: Snapshot, seed: int, client: int) -> Compressed:
     """The model that a client would use, the one whose scores are called `own`; with its levels, if it has any."""
-    return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), _adaptation_key(seed))
+    return adapt(snapshot.model(client), snapshot.own(client), clients.adapt.shard(client), adaptation_key(seed))
 
 
 def _rows_at_once(split: Split) -> int:
@@ -133,8 +144,8 @@ def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: 
     return jax.lax.fori_loop(0, chunks, add_chunk, jnp.zeros(len(metrics), jnp.float32)) / shard.size
 
 
-def _adaptation_key(seed: int) -> Key:
-    # Everyone adapts with the same key: clients differ by their data, and their order cannot matter.
+def adaptation_key(seed: int) -> Key:
+    """The key with which everyone adapts: clients differ by their data, and their order cannot matter."""
     return jax.random.fold_in(jax.random.key(seed), 2)
 
 

@@ -5,6 +5,7 @@ server cannot tell who is who.
 """
 
 import math
+from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from annotated_types import Gt
 
 from idiolect.contracts import Info, Key, Learner, Params, Protocol, PyTree, Scalar, Shard, Upload, Work
+from idiolect.contracts.protocol import ChooseModel
 from idiolect.errors import UserMistake
 
 _APART = 2**31 - 1  # what the honest turn splits off its key has small numbers
@@ -81,9 +83,14 @@ def under_attack(protocol: Protocol, attack: Attack, clients: int) -> Protocol:
             turn,
             model=lambda personal, offer: honest.model(personal.honest, offer),
             own=lambda personal: honest.own(personal.honest),
+            choose=None if honest.choose is None else partial(_choose, honest.choose),
         )
 
     return protocol._replace(work=work)
+
+
+def _choose(choose: ChooseModel, personal: AttackedState, offer: PyTree, shard: Shard, key: Key) -> AttackedState:
+    return personal._replace(honest=choose(personal.honest, offer, shard, key))
 
 
 def falsified(delta: Params, attack: Attack, key: Key) -> Params:

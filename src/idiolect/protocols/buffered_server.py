@@ -1,7 +1,8 @@
 """The server collects K updates, as they arrive, and then takes one step.
 
 J. Nguyen, K. Malik, H. Zhan, A. Yousefpour, M. Rabbat, M. Malek, D. Huba. Federated learning with buffered asynchronous
-aggregation (FedBuff). 2022, Algorithm 1. Robust combinations: see `idiolect.protocols.robust`.
+aggregation (FedBuff). 2022, Algorithm 1. Robust combinations: see `idiolect.protocols.robust`; adaptive steps: see
+`idiolect.protocols.server_optimizers`.
 
 | FedBuff, Alg. 1 | code |
 | --- | --- |
@@ -23,16 +24,26 @@ from annotated_types import Ge, Gt, Lt
 
 from idiolect.contracts import Params, Protocol, PyTree, Scalar, Schedule, Server, Upload
 from idiolect.protocols.exchange import send_difference
-from idiolect.protocols.robust import Combine, Held, add, clip, combination, hold, step
+from idiolect.protocols.robust import Combine, Held, add, clip, combination, hold
+from idiolect.protocols.server_step import Server as Optimizer
+from idiolect.protocols.server_step import ServerStep, server_step
 from idiolect.protocols.staleness import Staleness, staleness_weight
 
 
 class Buffer(NamedTuple):
-    """The model, the sum of what waits, and how many updates that is."""
+    """The model, the sum of what waits, how many updates that is, and what the server's optimizer knows."""
 
     params: Params
     waiting: Params
     filled: Scalar
+    optimizer: PyTree = ()
+
+
+class HeldBuffer(NamedTuple):
+    """The same where updates are held one by one."""
+
+    held: Held
+    optimizer: PyTree = ()
 
 
 def buffered(
@@ -45,6 +56,7 @@ def buffered(
     combine: Combine = "mean",
     trim: Annotated[float, Ge(0), Lt(0.5)] = 0.2,
     clip_norm: Annotated[float, Gt(0)] | None = None,
+    server: Optimizer = None,
 ) -> Protocol:
     """Step by `beta` times the average of every `size` updates, each weighted by its staleness.
 
@@ -59,6 +71,8 @@ def buffered(
             unlike the others; what that costs is measured in docs/lies.md.
         trim: The share that a trimmed mean leaves out at each end; for Krum, the share of clients that may lie.
         clip_norm: Bounds the length of every update, which guards against clients that lie as well.
+        server: An optimizer that steps along the average in place of `beta`: `sgd` (with momentum), `adam`, `yogi` or
+            `adagrad`; in Python, also any of optax's.
 
     Returns:
         The protocol.
@@ -69,43 +83,48 @@ def buffered(
         5
     """
     weigh = staleness_weight(staleness, staleness_a, staleness_b)
-    schedule = Schedule(rounds=False, updates_per_step=size)
+    schedule, step = Schedule(rounds=False, updates_per_step=size), server_step(beta, server)
     if combine != "mean":
-        return _robust(schedule, beta, weigh, combination(combine, trim), clip_norm)
+        return _robust(schedule, step, weigh, combination(combine, trim), clip_norm)
 
     def init(params: Params, clients: int) -> Buffer:
-        return Buffer(params, optax.tree.zeros_like(params), jnp.int32(0))
+        return Buffer(params, optax.tree.zeros_like(params), jnp.int32(0), step.init(params))
+
+    def leap(state: Buffer) -> Buffer:
+        optimizer, params = step.move(state.optimizer, state.params, state.waiting, size)
+        return Buffer(params, optax.tree.zeros_like(params), jnp.int32(0), optimizer)
 
     def absorb(state: Buffer, upload: Upload, staleness: Scalar) -> Buffer:
         waiting = optax.tree.add_scale(state.waiting, weigh(staleness), clip(upload.delta, clip_norm))
-        full = state.filled + 1 == size
-        step, keep = jnp.where(full, beta / size, 0.0), jnp.where(full, 0.0, 1.0)
-        params = optax.tree.add_scale(state.params, -step, waiting)
-        return Buffer(params, optax.tree.scale(keep, waiting), jnp.where(full, 0, state.filled + 1))
+        state = state._replace(waiting=waiting, filled=state.filled + 1)
+        return jax.lax.cond(state.filled == size, leap, lambda state: state, state)
 
-    server = Server(init, lambda state: state.params, absorb, lambda state: state, lambda state: state.params)
-    return Protocol(server, send_difference, schedule)
+    served = Server(init, lambda state: state.params, absorb, lambda state: state, lambda state: state.params)
+    return Protocol(served, send_difference, schedule)
 
 
 def _robust(
     schedule: Schedule,
-    beta: float,
+    step: ServerStep,
     weigh: Callable[[Scalar], Scalar],
     combine: Callable[[PyTree, Scalar], Params],
     clip_norm: float | None,
 ) -> Protocol:
     """The same buffer; weighted updates are held one by one until it is full."""
+    size = schedule.updates_per_step
 
-    def absorb(state: Held, upload: Upload, staleness: Scalar) -> Held:
-        state = add(state, optax.tree.scale(weigh(staleness), clip(upload.delta, clip_norm)))
-        full = state.filled == schedule.updates_per_step
-        return jax.lax.cond(full, lambda held: step(held, beta, combine), lambda held: held, state)
+    def init(params: Params, clients: int) -> HeldBuffer:
+        return HeldBuffer(hold(params, size), step.init(params))
 
-    server = Server(
-        init=lambda params, clients: hold(params, schedule.updates_per_step),
-        offer=lambda state: state.params,
-        absorb=absorb,
-        close=lambda state: state,
-        read=lambda state: state.params,
-    )
-    return Protocol(server, send_difference, schedule)
+    def leap(state: HeldBuffer) -> HeldBuffer:
+        (params, rows, filled), optimizer = state
+        optimizer, params = step.move(optimizer, params, combine(rows, filled), 1)
+        return HeldBuffer(Held(params, rows, jnp.int32(0)), optimizer)
+
+    def absorb(state: HeldBuffer, upload: Upload, staleness: Scalar) -> HeldBuffer:
+        held = add(state.held, optax.tree.scale(weigh(staleness), clip(upload.delta, clip_norm)))
+        state = state._replace(held=held)
+        return jax.lax.cond(held.filled == size, leap, lambda state: state, state)
+
+    served = Server(init, lambda state: state.held.params, absorb, lambda state: state, lambda state: state.held.params)
+    return Protocol(served, send_difference, schedule)

@@ -13,7 +13,8 @@ for federated learning. 2020, Algorithm 1.
 | l. 16-17: x <- x + eta_g mean(dy), c <- c + |S|/N mean(dc) | `close` |
 
 Deviations: option I's pass over the local data is the mean of K gradient estimates at x, one for each local step. A
-client that drops out of a round keeps its old c_i.
+client that drops out of a round keeps its old c_i. Where clients have an optimizer, option II's difference is their
+mean direction and not their mean gradient; option I's is the gradient.
 
 Laws: with c = c_i = 0 forever it would be `synchronous`; c stays the mean of the c_i while everyone takes part.
 """
@@ -115,7 +116,8 @@ def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
             x, c = offer
             c_i, own = personal
             descent, second_pass = jax.random.split(key)
-            moved, y, info = learner.descend(own, x, optax.tree.sub(c, c_i), shard, descent)  # l. 7-11
+            correction = optax.tree.sub(c, c_i)
+            moved, y, info = learner.descend(own, x, lambda y: correction, shard, descent)  # l. 7-11
             if option == "I":
                 renewed = _mean_gradient(learner, own, x, shard, second_pass)  # l. 12, I
             else:

@@ -18,10 +18,11 @@ has no such line (`summed_steps = false` leaves it out).
 Laws: with everyone awake and every message in time the average of the x_i is kept; with loss or delay it drifts.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax.numpy as jnp
 import optax
+from annotated_types import Ge
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
 from idiolect.trees import widest
@@ -35,11 +36,12 @@ class Node(NamedTuple):
     degree: Scalar
 
 
-def gossip(*, summed_steps: bool = True) -> Peer:
+def gossip(*, summed_steps: bool = True, catch_up: Annotated[int, Ge(1)] | None = None) -> Peer:
     """Average with the neighbours, by Metropolis weights, then step.
 
     Args:
         summed_steps: Whether the step sizes of rounds slept through add up.
+        catch_up: At most so many of them; by default, all.
 
     Returns:
         The protocol, which needs no server.
@@ -75,4 +77,5 @@ def gossip(*, summed_steps: bool = True) -> Peer:
         holds=lambda node: Mass(node.x, widest(1.0)),
         read=lambda node: node.x,
         summed_steps=summed_steps,
+        catch_up=catch_up,
     )

@@ -22,9 +22,10 @@ Laws: without loss and duplication mass is conserved and, if messages also come 
 `running_sum` does; a lost message takes its mass along, a doubled one brings it twice.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import optax
+from annotated_types import Ge
 
 from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
 from idiolect.protocols.running_sums import ratio_of
@@ -38,11 +39,12 @@ class Node(NamedTuple):
     degree: Scalar
 
 
-def push_sum(*, summed_steps: bool = True) -> Peer:
+def push_sum(*, summed_steps: bool = True, catch_up: Annotated[int, Ge(1)] | None = None) -> Peer:
     """Send equal shares of the mass; a share that is lost is gone for good.
 
     Args:
         summed_steps: Whether the step sizes of rounds slept through add up.
+        catch_up: At most so many of them; by default, all.
 
     Returns:
         The protocol, which needs no server.
@@ -71,5 +73,6 @@ def push_sum(*, summed_steps: bool = True) -> Peer:
         holds=lambda node: node.mass,
         read=ratio_of,  # l. 7
         summed_steps=summed_steps,
+        catch_up=catch_up,
         redirect=lambda node, degree: node._replace(degree=degree),
     )

@@ -24,7 +24,6 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from idiolect.contracts import Params, PyTree, Scalar
 from idiolect.protocols.whole_updates import WHOLE, whole_combination
@@ -51,12 +50,6 @@ def add(held: Held, delta: Params) -> Held:
     """One more update; a row must be free."""
     rows = jax.tree.map(lambda rows, leaf: rows.at[held.filled].set(leaf), held.rows, delta)
     return held._replace(rows=rows, filled=held.filled + 1)
-
-
-def step(held: Held, beta: float, combine: Callable[[PyTree, Scalar], Params]) -> Held:
-    """Move by `beta` times what the waiting updates come to; rows are overwritten by the next ones."""
-    params = optax.tree.add_scale(held.params, -beta, combine(held.rows, held.filled))
-    return Held(params, held.rows, jnp.int32(0))
 
 
 def combination(kind: Combine, trim: float) -> Callable[[PyTree, Scalar], Params]:

@@ -14,21 +14,29 @@ gradient-push (RASGP). 2020.
 
 Lines 3-10, whether a node wakes and what it descends on, belong to the engine and the objective.
 
+Rebirth: an agent on a real network may lose its disk, or get an old copy of it back. What its out-neighbours `recall`
+of its sum is then newer than what the disk has. `rejoin` goes on from the newest sum that they heard, and takes from
+its mass what it must have sent since. Its memories are as old as its disk, so the next messages of its in-neighbours
+bring all that it had received since. The two together give back the weight that it had, and no mass leaks; the steps
+that it took since are undone. Until those messages come its weight may be below zero, and it must not speak.
+
 Deviations: sums are kept in the widest floats that are enabled (the simulator enables 64 bits), since they grow with
-time while their differences do not. On a graph that changes an agent shares out to all that it ever sends to: what it
-could not send waits for the next message over that link, as if it had been lost.
+time while their differences do not. `catch_up` bounds l. 4, where the step sizes of rounds slept through add up,
+however many they are. On a graph that changes an agent shares out to all that it ever sends to: what it could not send
+waits for the next message over that link, as if it had been lost.
 
 Laws: mass on nodes, in flight and lost but recoverable adds up to the start, under any loss, delay, duplication and
 reordering; without gradients every z tends to the average of the start.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from annotated_types import Ge
 
-from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Scalar
+from idiolect.contracts import Mass, Message, Params, Peer, PyTree, Rebirth, Scalar
 from idiolect.trees import widest
 
 
@@ -47,8 +55,11 @@ class Heard(NamedTuple):
     round: Scalar  # kappa
 
 
-def running_sum() -> Peer:
+def running_sum(*, catch_up: Annotated[int, Ge(1)] | None = None) -> Peer:
     """Send the sum of all shares so far; lost messages are made good by the next that arrives.
+
+    Args:
+        catch_up: At most so many rounds that an agent slept through add up their step sizes; by default, all.
 
     Returns:
         The protocol, which needs no server.
@@ -80,7 +91,26 @@ def running_sum() -> Peer:
     def settle(node: Node, gain: Mass) -> Node:
         return node._replace(mass=optax.tree.add(node.mass, gain))  # l. 22-23
 
-    return Peer("sums", init, remember, emit, receive, settle, holds=lambda node: node.mass, read=ratio_of)
+    def rejoin(node: Node, heard: Mass) -> Node:
+        debt = optax.tree.scale(widest(node.degree), optax.tree.sub(heard, node.sent))
+        return node._replace(mass=optax.tree.sub(node.mass, debt), sent=heard)
+
+    return Peer(
+        "sums",
+        init,
+        remember,
+        emit,
+        receive,
+        settle,
+        holds=lambda node: node.mass,
+        read=ratio_of,
+        catch_up=catch_up,
+        rebirth=Rebirth(
+            recall=lambda heard: Message(*heard),
+            ahead=lambda node, heard: heard.y > node.sent.y,  # an agent's sum of y only grows
+            rejoin=rejoin,
+        ),
+    )
 
 
 def ratio_of(node: PyTree) -> Params:

@@ -17,13 +17,16 @@ from idiolect.quantization.layers import named_leaves
 FIRST, LAST, BODY = "first", "last", "body"
 
 
-def private_leaves(params: Params, private: Sequence[str] | Callable[[str], bool]) -> frozenset[str]:
-    """The names of the leaves that stay with a client.
+def private_leaves(
+    params: Params, private: Sequence[str] | Callable[[str], bool], option: str = "private"
+) -> frozenset[str]:
+    """The names of the leaves that patterns mean, such as those that stay with a client.
 
     Args:
         params: A model, or its shapes.
         private: `first` and `last`, for the layer of the first and of the last matrix with all its leaves, `body` for
             all but the last, and patterns such as `dense.*`; or a function of a leaf's name.
+        option: What the patterns are called, for whoever wrote one that means nothing.
 
     Returns:
         The names.
@@ -51,7 +54,7 @@ def private_leaves(params: Params, private: Sequence[str] | Callable[[str], bool
         named = {name for name in leaves if belongs(name)}
         if not named:
             raise UserMistake(
-                f"private has '{pattern}', which matches no layer; say 'first', 'last', 'body', '*' or a pattern for "
+                f"{option} has '{pattern}', which matches no layer; say 'first', 'last', 'body', '*' or a pattern for "
                 f"one of {', '.join(leaves)}"
             )
         found |= named

@@ -45,23 +45,28 @@ from idiolect.contracts import (
     Sharing,
 )
 from idiolect.errors import UserMistake
+from idiolect.sharing.local_optimizers import local_rule, with_optimizer
 from idiolect.sharing.parts import join, private_leaves, split
 from idiolect.trees import in_types_of
 
 
 class Kept(NamedTuple):
-    """What stays on a client: its private part, what the objective keeps, and the local steps it has taken."""
+    """What stays on a client: its private part, what the objective keeps, and the local steps it has taken.
+
+    `moments` is what the client's optimizer knows of the private part.
+    """
 
     private: PyTree
     own: PyTree
     taken: Scalar
+    moments: PyTree = ()
 
 
 def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorithm:
-    """The algorithm with what it calls private taken out of what is shared.
+    """The algorithm with what it calls private taken out of what is shared, and its clients' optimizer at work.
 
     Args:
-        algorithm: Any; if nothing of it is private, it is given back as it is.
+        algorithm: Any; if nothing of it is private and clients step along gradients, it is given back as it is.
         init: Draws the whole first model.
 
     Returns:
@@ -76,25 +81,26 @@ def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorit
         True
     """
     sharing = algorithm.sharing
-    if not sharing.private:
-        return algorithm
-    names = private_leaves(jax.eval_shape(init, jax.random.key(0)), sharing.private)
+    names = private_leaves(jax.eval_shape(init, jax.random.key(0)), sharing.private) if sharing.private else None
     if not names:
-        return algorithm
+        return with_optimizer(algorithm, lambda step: None)
     if sharing.train_order == "private_first" and sharing.private_steps >= algorithm.local_steps:
         raise UserMistake(
             f"private_steps is {sharing.private_steps}, which leaves nothing of training.local_steps, "
             f"{algorithm.local_steps}, for the shared part; it must be smaller"
         )
-    return algorithm._replace(objective=_parted(algorithm, init, names), sharing=Sharing())
+    parted = algorithm._replace(objective=_parted(algorithm, init, names), sharing=Sharing())
+    return with_optimizer(parted, lambda step: _turns(sharing, step)[0])
 
 
 def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozenset[str]) -> Objective:
     objective, step_size, sharing = algorithm.objective, algorithm.step_size, algorithm.sharing
+    rule = local_rule(algorithm)
 
     def begin(params: Params, client: int, key: Key) -> Kept:
         private = split(init(key), names)[1]
-        return Kept(private, objective.begin(join(params, private), client, key), jnp.int32(0))
+        own = objective.begin(join(params, private), client, key)
+        return Kept(private, own, jnp.int32(0), rule.init(private))
 
     def value(oracle: Oracle, kept: Kept, params: Params, received: Params, key: Key) -> Scalar:
         whole, anchor = join(params, kept.private), join(received, kept.private)
@@ -104,10 +110,12 @@ def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozense
         whole, anchor = join(params, kept.private), join(received, kept.private)
         own, grads, info = objective.gradient(oracle, kept.own, whole, anchor, key)
         travels, stays = split(grads, names)
-        ours, mine = _turns(sharing, kept.taken % algorithm.local_steps)
-        moved = optax.tree.add_scale(kept.private, -step_size * mine, stays)  # FedPer, Alg. 1, l. 6; FedRep, Alg. 1
-        private = in_types_of(moved, kept.private)
-        return Kept(private, own, kept.taken + 1), travels if ours is None else optax.tree.scale(ours, travels), info
+        place = kept.taken % algorithm.local_steps
+        ours, mine = _turns(sharing, place)
+        moments, direction = rule.direct(kept.moments, stays, place, mine)
+        moved = optax.tree.add_scale(kept.private, -step_size, direction)  # FedPer, Alg. 1, l. 6; FedRep, Alg. 1
+        kept = Kept(in_types_of(moved, kept.private), own, kept.taken + 1, moments)
+        return kept, travels if ours is None else optax.tree.scale(ours, travels), info
 
     def tuned(oracle: Oracle, private: PyTree, params: Params, key: Key) -> PyTree:
         def step(private: PyTree, key: Key) -> tuple[PyTree, None]:
@@ -134,11 +142,11 @@ def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozense
     )
 
 
-def _turns(sharing: Sharing, step: Scalar) -> tuple[Scalar | None, Scalar | float]:
-    """How much the shared and the private part move in this step of a turn; None for a shared part that always does."""
+def _turns(sharing: Sharing, step: Scalar) -> tuple[Scalar | None, Scalar | None]:
+    """How much the shared and the private part move in this step of a turn; None for a part that always does."""
     if sharing.train_order == "together":
-        return None, 1.0
+        return None, None
     if sharing.train_order == "shared_only":
-        return None, 0.0
+        return None, jnp.float32(0)
     first = step < sharing.private_steps
     return jnp.where(first, 0.0, 1.0), jnp.where(first, 1.0, 0.0)

@@ -48,4 +48,7 @@ def pauses(
     """
     with jax.enable_x64(wide):
         told = program._replace(models=lambda state: state.nodes) if nodes else program
-        yield from simulate_peers(told, lanes, workers, times=times, tick=tick, saved=saved)
+        for snapshots in simulate_peers(told, lanes, workers, times=times, tick=tick, saved=saved):
+            for snapshot in snapshots:
+                snapshot.check()
+            yield snapshots

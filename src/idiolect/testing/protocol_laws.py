@@ -85,7 +85,7 @@ def updates_keep_their_types(cell: ServerCell) -> None:
         f"{cell.name}: the first turn of a client",
         lambda: program.turn(before, offer, clients.train.shard(0), training_key(0), zero),
     )
-    wrong = misfit(turn.upload, shapes_of(offer))
+    wrong = misfit(turn.upload, shapes_of(program.protocol.sends(offer)))
     require(
         not wrong, "what clients send has the structure of what they are offered", f"{cell.name}: an upload {wrong}"
     )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.engines.screening import NOT_FINITE, REASONS
+from idiolect.engines.screening import AGAINST, NOT_FINITE, REASONS
 from idiolect.engines.simulator.server_program import Program, ServerState
 from idiolect.errors import Diverged, Refused
 from idiolect.network.recorder import TimelineRecorder
@@ -34,7 +34,7 @@ def check_health(
         gave = f"gave {value}" if verdict == NOT_FINITE else f"sent an update that is {_why(verdict)}"
         raise Diverged(
             f"{name} diverged: client {client}{where} in turn {number} at virtual time {time:.4g} {gave}, and the last "
-            f"updates of {out} of {crowd} clients could not be used; {_hint(program)}"
+            f"updates of {out} of {crowd} clients could not be used; {_hint(program, verdict)}"
         )
     if program.algorithm.screening.policy == "stop":
         raise Refused(
@@ -53,7 +53,9 @@ def check_model(server_state: ServerState, program: Program, time: float) -> Non
         )
 
 
-def _hint(program: Program) -> str:
+def _hint(program: Program, verdict: float = NOT_FINITE) -> str:
+    if verdict == AGAINST and not program.algorithm.attacked:
+        return f"a screening.least_cosine below {program.algorithm.screening.least_cosine:g} refuses fewer of them"
     return "some of its clients lie" if program.algorithm.attacked else "a smaller step size may help"
 
 

@@ -59,6 +59,7 @@ class Program(NamedTuple):
     absorb: Callable[[ServerState, PyTree, Turn, Arrival], tuple[ServerState, PyTree]]
     # (server_state, what the client had before its turn, turn, arrival) -> (server_state, what it keeps)
     close: Callable[[ServerState], ServerState]
+    choose: Callable[[PyTree, PyTree, Shard, Key], PyTree] | None = None  # among several models, by a client's own rows
 
 
 def prepare(problem: Problem, algorithm: Algorithm) -> Program:
@@ -129,7 +130,8 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
     def init(key: Key) -> Params:
         return algorithm.objective.shared(problem.init(key))
 
-    return Program(algorithm, protocol, work, init, turn_, absorb_in_place, close_)
+    choose = None if work.choose is None else compile_for_clients(work.choose)
+    return Program(algorithm, protocol, work, init, turn_, absorb_in_place, close_, choose)
 
 
 def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
@@ -138,7 +140,8 @@ def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
 
 def open_server(program: Program, params: Params, participating: int, total: int) -> ServerState:
     """The state before the first update, for so many clients that take part and so many in all."""
-    state, watch = program.protocol.server.init(params, participating), screening.begin(params, total)
+    state = program.protocol.server.init(params, participating)
+    watch = screening.begin(params, total, program.algorithm.screening)
     return ServerState(state, {}, jnp.int32(0), watch, jnp.full(4, -1.0, jnp.float32))
 
 
@@ -151,11 +154,19 @@ def take_in(
     """
     if not screening.misfit(turn.upload, expected):
         return program.absorb(server_state, before, turn, arrival)
-    watch = screening.judged(server_state.watch, arrival.client, screening.WRONG_SHAPE)
+    rule = program.algorithm.screening
+    watch = screening.judged(server_state.watch, arrival.client, screening.WRONG_SHAPE, rule)
     fault = np.array([arrival.number, screening.WRONG_SHAPE, -1, np.nan], np.float32)
     return server_state._replace(
         watch=watch, fault=jnp.where(server_state.fault[0] < 0, fault, server_state.fault)
     ), before
+
+
+def chosen_model(program: Program, personal: PyTree, offer: PyTree, shard: Shard, seed_key: Key) -> Params:
+    """The model that a client with these rows would start to adapt from, chosen first where there are several."""
+    if program.choose is not None:
+        personal = program.choose(personal, offer, shard, jax.random.fold_in(seed_key, 3))
+    return program.work.model(personal, offer)
 
 
 def training_key(seed: int) -> Key:

@@ -19,7 +19,7 @@ from idiolect.engines.backend import Backend, Job, Pending, ThreadBackend
 from idiolect.engines.checkpointing import Checkpoint, Tick
 from idiolect.engines.screening import shapes_of, tally
 from idiolect.engines.simulator.health import check_health, check_model
-from idiolect.engines.simulator.server_program import Arrival, Program, open_server, take_in
+from idiolect.engines.simulator.server_program import Arrival, Program, chosen_model, open_server, take_in
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.tree_store import MemoryBudget, TreeStore
 from idiolect.engines.workers import Workers
@@ -113,7 +113,8 @@ class Fold:
         protocol, params = program.protocol, program.init(self._key)
         self._server = protocol.server
         self._ledger = open_server(program, params, len(clients.participating), clients.total)
-        self._expected = shapes_of(self._server.offer(self._ledger.server))
+        self._expected = shapes_of(protocol.sends(self._server.offer(self._ledger.server)))
+        self._adapt = clients.adapt
         self._crowd = len(np.unique(table.client)) or len(clients.participating)  # nobody knows yet who will come
         half = memory._replace(bytes=memory.bytes // 2)
         self._personal, self._offers = (
@@ -218,13 +219,14 @@ class Fold:
             return personal[client] if client in personal else work.init(offer, client, self._key)
 
         def model(client: int) -> Params:
-            return work.model(state(client), offer)
+            return chosen_model(self._program, state(client), offer, self._adapt.shard(client), self._key)
 
         def own(client: int) -> PyTree:
             return work.own(state(client))
 
         params = self._server.read(self._ledger.server)
-        return Snapshot(time, self._updates, params, model, personal, own, means, refusals=refusals)
+        groups = () if work.choose is None else offer
+        return Snapshot(time, self._updates, params, model, personal, own, means, refusals=refusals, groups=groups)
 
     def _under_way(self, turn: int, version: int) -> None:
         self._turns[turn], self._needed[version] = version, self._needed[version] + 1

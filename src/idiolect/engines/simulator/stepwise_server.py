@@ -19,7 +19,8 @@ def run_stepwise(program: Program, clients: Clients, table: Timeline, *, seed: i
     protocol, params = program.protocol, program.init(key)
     age = staleness(table, protocol.schedule.updates_per_step).astype(np.float32)
     server_state = open_server(program, params, len(clients.participating), clients.total)
-    expected, crowd = shapes_of(protocol.server.offer(server_state.server)), len(np.unique(table.client))
+    expected = shapes_of(protocol.sends(protocol.server.offer(server_state.server)))
+    crowd = len(np.unique(table.client))
     personal: dict[int, PyTree] = {}
     offers = {}
     for event in events(table):
