@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ NAMES = ["fedavg", "fedbuff", "persa_fl_me", "qupel_async"]
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
+    # Ray's workers are nice to others by default; on a busy machine they then take minutes to start.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     with connected() as module:
         yield module
 
@@ -182,3 +185,57 @@ def test_a_frozen_actor_is_replaced(ray):
     found, pool = on_ray(ray, experiment_of("fedbuff"), disturb=freeze, patience=20.0)
     assert pool.replaced >= 1
     assert same(found, plainly("fedbuff"))
+
+
+def actors_here() -> list[int]:
+    """The processes of actors in this network: other clusters on the machine are none of ours."""
+    mine, found = os.readlink("/proc/self/ns/net"), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+            title = (entry / "cmdline").read_bytes()
+            if title.startswith(b"ray::TurnActor") and os.readlink(entry / "ns/net") == mine:
+                found.append(int(entry.name))
+    return found
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A command that is gone after the test, whatever comes of it."""
+    process = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["a cluster by its address", "a cluster of its own"])
+def test_who_asks_a_run_to_stop_is_heard_within_two_seconds_though_all_actors_are_frozen(ray, own, tmp_path):
+    """Then Ray takes its time to shut down, frozen or not."""
+    (tmp_path / "recipe.toml").write_text(write_experiment(experiment_of("fedbuff").replace(horizon=3000.0)))
+    address = [] if own else ["--address", ray.get_runtime_context().gcs_address]
+    out, others, frozen = tmp_path / "ray", set(actors_here()), set[int]()
+    with started("run", tmp_path / "recipe.toml", "--out", out, "--engine", "ray", "--actors", 2, *address) as process:
+        while process.poll() is None and len(frozen) < 2:
+            time.sleep(0.05)
+            frozen = set(actors_here()) - others
+        time.sleep(3.0)  # by now they work
+        for actor in frozen:
+            os.kill(actor, signal.SIGSTOP)
+        time.sleep(1.0)  # by now the run waits for them
+        assert not list(out.glob("checkpoints/*.safetensors")), "the first is due after 30 s"
+        process.send_signal(signal.SIGTERM)
+        heard = seconds_until(lambda: bool(list(out.glob("checkpoints/*.safetensors"))))
+        _, errors = process.communicate(timeout=60)
+    print(f"all actors frozen, asked to stop: saved after {heard:.2f} s")
+    assert heard < 2.0
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert f"go on with: idiolect resume {out} --engine ray" in errors
+    assert seconds_until(lambda: not frozen & set(actors_here())) < 20, "nobody is left behind asleep"
+
+
+def seconds_until(it_is_so: Callable[[], bool], most: float = 20.0) -> float:
+    begin = time.monotonic()
+    while not it_is_so() and time.monotonic() - begin < most:
+        time.sleep(0.02)
+    return time.monotonic() - begin

@@ -37,7 +37,7 @@ class Actor:
     """The object of a class, and whether it lives."""
 
     def __init__(self, ray: "PretendedRay", thing: Any) -> None:
-        self.ray, self.thing, self.alive, self.frozen = ray, thing, True, False
+        self.ray, self.thing, self.alive, self.frozen, self.asked = ray, thing, True, False, 0
 
     def __getattr__(self, name: str) -> Any:
         return SimpleNamespace(remote=lambda *arguments: Ref(lambda: self.call(name, arguments)))
@@ -48,7 +48,8 @@ class Actor:
             self.alive = False
         if self.alive and self.ray.freezes(len(self.ray.calls)):
             self.frozen = True
-        if self.alive and self.frozen:
+        self.asked += 1
+        if self.alive and (self.frozen or self.asked < self.ray.slow):
             raise GetTimeoutError("Get timed out")
         if not self.alive:
             raise self.ray.death("The actor died unexpectedly.\nAnd more.")
@@ -59,7 +60,10 @@ class Actor:
 
 
 class PretendedRay:
-    """The module. `dies` says at which call an actor dies, by which `death`, and `freezes` when it falls silent."""
+    """The module. `dies` says at which call an actor dies, by which `death`, and `freezes` when it falls silent.
+
+    A `slow` actor must be asked so often before it gives its first answer.
+    """
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError, GetTimeoutError=GetTimeoutError)
 
@@ -68,8 +72,9 @@ class PretendedRay:
         dies: Callable[[int], bool] = lambda call: False,
         freezes: Callable[[int], bool] = lambda call: False,
         death: type[RayError] = RayActorError,
+        slow: int = 0,
     ) -> None:
-        self.freezes, self.death = freezes, death
+        self.freezes, self.death, self.slow = freezes, death, slow
         self.dies, self.calls, self.actors, self.puts = dies, list[Any](), list[Actor](), 0
 
     def is_initialized(self) -> bool:

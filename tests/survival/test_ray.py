@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -16,7 +15,6 @@ import jax
 import numpy as np
 import pytest
 
-from idiolect.cli import main
 from idiolect.engines import Program, Workers, prepare
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint
 from idiolect.engines.ray import ActorPool, RayBackend, actor, actor_pool
@@ -24,8 +22,6 @@ from idiolect.engines.ray.actor import TurnActor, only
 from idiolect.errors import Interrupted, UserMistake
 from idiolect.experiments.building import build_problem
 from idiolect.experiments.cell_results import Result
-from idiolect.experiments.describing import write_experiment
-from idiolect.experiments.places import Place, opened
 from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.running import Execution, Progress, Services, run_cells
 from idiolect.experiments.sources import cell_maker, source_of
@@ -153,6 +149,21 @@ def test_who_falls_silent_is_replaced_like_the_dead(monkeypatch):
     assert same(found, plainly("fedbuff"))
 
 
+def test_who_is_slow_and_not_dead_gets_more_time_from_one_replacement_to_the_next(monkeypatch):
+    now = [0.0]
+
+    def later() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr(actor_pool.time, "monotonic", later)
+    ray, experiment = PretendedRay(slow=100), experiment_of("fedbuff")
+    with pool_of(ray, experiment, patience=30.0) as members:
+        found = outcomes(experiment, Execution(partial(RayBackend, members)))
+    assert 0 < members.replaced < ray.cluster_resources()["CPU"] * 3
+    assert same(found, plainly("fedbuff"))
+
+
 def test_while_an_actor_is_silent_the_run_hears_who_asks_it_to_stop():
     def stop(save: Callable[[], Checkpoint]) -> None:
         saved.append(save())
@@ -214,71 +225,6 @@ def test_ray_need_not_be_there_to_import_what_actors_do():
     assert TurnActor.__module__ == "idiolect.engines.ray.actor"
     code = "import sys, idiolect.engines.ray; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one sentence of a command that the user got wrong."""
-    assert main(["run", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[[str], str]:
-    def write(name: str) -> str:
-        (tmp_path / f"{name}.toml").write_text(write_experiment(experiment_of(name)))
-        return str(tmp_path / f"{name}.toml")
-
-    return write
-
-
-def test_ray_that_is_not_installed_is_one_sentence(monkeypatch, capsys, file, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    out = tmp_path / "run"
-    line = command(capsys, file("fedbuff"), "--engine", "ray", "--out", str(out))
-    assert line == "idiolect: --engine is 'ray', but Ray is not installed; pip install 'idiolect[ray]'"
-    assert not out.exists(), "nothing is written for nothing"
-
-
-def test_an_address_that_does_not_answer_is_one_sentence(monkeypatch, capsys, file):
-    ray = PretendedRay()
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound, but nobody listens
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        line = command(capsys, file("fedbuff"), "--engine", "ray", "--address", address)
-    assert line.startswith(f"idiolect: --address {address} does not answer: ")
-    for wrong in ("nowhere", "host:port", "ray://"):
-        assert "must be HOST:PORT" in command(capsys, file("fedbuff"), "--engine", "ray", "--address", wrong)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("fedavg", ["--engine", "ray", "--clock", "real"], "fedavg works in rounds; take an asynchronous"),
-        ("sgp", ["--engine", "ray"], "sgp has no server"),
-        ("fedbuff", ["--address", "localhost:6379"], "--address is localhost:6379, which needs --engine ray"),
-        ("fedbuff", ["--clock", "real"], "--clock is real, which needs --engine ray"),
-        ("fedbuff", ["--engine", "ray", "--clock", "real", "--timeline", "x.csv"], "only a virtual clock can replay"),
-    ],
-)
-def test_what_cannot_run_there_is_refused(capsys, file, name, options, words):
-    assert words in command(capsys, file(name), *options)
-
-
-def test_a_run_keeps_its_clock(monkeypatch, capsys, file, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray", PretendedRay())
-    out = str(tmp_path / "run")
-    here = ["--out", out, "--engine", "ray", "--set", "seeds=[0]", "horizon=0.3"]
-    assert main(["run", file("fedbuff"), *here, "--clock", "real"]) == 0
-    assert "at real time 0.3" in capsys.readouterr().out
-    assert f"--clock is virtual, but the run in {out} has a real clock" in command(capsys, file("fedbuff"), *here)
-
-
-def test_the_simulator_is_the_default():
-    with opened(Place(), source_of(experiment_of("sgp"))) as execution:
-        assert execution == Execution()
 
 
 INSIDE = 'ip link set lo up; exec "$@"'  # a network with nothing but loopback: Ray listens on all that there is

@@ -1,5 +1,6 @@
 """Trees in memory and, beyond a budget, on disk: a store is a dict, whatever its budget."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -87,3 +88,15 @@ def test_a_disk_without_room_is_one_sentence_and_no_signal(tmp_path):
     assert done.stdout.startswith(
         f"UserMistake {tmp_path} cannot hold what clients keep beyond --client-memory: No space"
     )
+
+
+def test_where_no_call_reserves_room_zeros_do(tmp_path, monkeypatch):
+    """As on macOS and Windows: a hole in a file would only be filled when it is written to."""
+    monkeypatch.delattr("os.posix_fallocate", raising=False)
+    store = TreeStore(MemoryBudget(0, tmp_path))
+    for number in range(40):
+        store[number] = tree(number, 10_000)
+    disk = store._file
+    assert os.fstat(disk._file.fileno()).st_blocks * 512 >= disk._end
+    for number in (0, 39):
+        assert same(store[number], tree(number, 10_000))

@@ -8,6 +8,12 @@ minority of clients cannot move it far, however often they send, and nobody is l
 beginning. Until a few clients have spoken, the model's own length has a voice as well. What is shorter than a ten
 thousandth of the model is not called typical, so that the last clients to move are not refused when all others have
 arrived.
+
+Which way updates usually point is told by the same clients, where the rule asks for it (`idiolect.engines.directions`).
+Whoever is refused again and again is put off: while a client has `strikes` refusals, its updates are looked at and left
+out. Half of them are forgotten in every `forget` updates of that client that are right, and nobody has more than twice
+as many as put it off. So a liar who is caught now and then does no harm in between, and who sends nothing wrong any
+more is heard again after about `forget` turns.
 """
 
 from functools import partial
@@ -18,10 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from idiolect.contracts import Params, PyTree, Scalar, Screening, Upload
+from idiolect.engines.directions import KEPT, agreement, direction
 from idiolect.trees import norm
 
-REASONS = ("not finite", "too large", "wrong shape")  # why an update is refused; one may also be cut down
-NOT_FINITE, TOO_LARGE, WRONG_SHAPE, CUT = range(4)
+# Why an update is refused; one may also be cut down.
+REASONS = ("not finite", "too large", "wrong shape", "against the others", "put off")
+NOT_FINITE, TOO_LARGE, WRONG_SHAPE, AGAINST, PUT_OFF, CUT = range(6)
 FINE = -1
 
 _REMEMBERED = 31  # clients, those that spoke last; enough that a few bad ones are not the majority
@@ -35,18 +43,22 @@ class ScreeningState(NamedTuple):
 
     lengths: jax.Array  # of the last one of each client that spoke lately, the newest last; infinite if there is none
     speakers: jax.Array  # whose these are; no client has two
+    voices: jax.Array  # their directions, where they matter; else of no numbers
     counts: jax.Array  # by client: refused for each of the reasons, and cut down
     refused: jax.Array  # by client: whether its last update was
+    doubts: jax.Array  # by client: its refusals, as far as they are not forgotten, in float32
     accepted: Scalar  # how many there were in all
 
 
-def begin(params: Params, clients: int) -> ScreeningState:
+def begin(params: Params, clients: int, rule: Screening = Screening()) -> ScreeningState:
     """Before the first update. `clients` are numbered from 0."""
     own = norm(params)
     lengths = jnp.full(_REMEMBERED, jnp.inf, jnp.float32).at[-1].set(jnp.where(own > 0, own, jnp.inf))
     speakers = jnp.full(_REMEMBERED, _NOBODY, jnp.int32).at[-1].set(_THE_MODEL)
+    voices = jnp.zeros((_REMEMBERED, KEPT if _minds_directions(rule) else 0), jnp.float32)
     counts = jnp.zeros((clients, len(REASONS) + 1), jnp.int32)
-    return ScreeningState(lengths, speakers, counts, jnp.zeros(clients, bool), jnp.int32(0))
+    refused, doubts = jnp.zeros(clients, bool), jnp.zeros(clients, jnp.float32)
+    return ScreeningState(lengths, speakers, voices, counts, refused, doubts, jnp.int32(0))
 
 
 def screen(
@@ -71,33 +83,65 @@ def screen(
     doubtful = shorter > (jnp.isfinite(watch.lengths).sum() - 1) // 2
     usual = jax.lax.cond(doubtful, lambda: typical(watch, params), lambda: jnp.float32(jnp.inf))
     excessive = long > rule.too_large * usual
-    cut = rule.policy == "clip"
-    verdict = jnp.where(sound, jnp.where(excessive, CUT if cut else TOO_LARGE, FINE), NOT_FINITE)
+    cut, mine = rule.policy == "clip", _voice(upload, long, rule)
+    verdict = jnp.where(excessive, CUT if cut else TOO_LARGE, FINE)
+    verdict = jnp.where(~is_refusal(verdict) & _opposed(watch, client, mine, rule), AGAINST, verdict)
+    verdict = jnp.where(sound, verdict, NOT_FINITE)
+    verdict = jnp.where(~is_refusal(verdict) & is_put_off(watch, client, rule), PUT_OFF, verdict)
     if cut:
         share = jnp.where(sound & excessive, usual / long, 1.0)
         upload = upload._replace(delta=jax.tree.map(lambda leaf: share.astype(leaf.dtype) * leaf, upload.delta))
-    watch = jax.tree.map(partial(jnp.where, sound & (long > 0)), _heard(watch, client, long), watch)
-    return judged(watch, client, verdict), upload, verdict
+    watch = jax.tree.map(partial(jnp.where, sound & (long > 0)), _heard(watch, client, long, mine), watch)
+    return judged(watch, client, verdict, rule), upload, verdict
 
 
-def _heard(watch: ScreeningState, client: Scalar, long: Scalar) -> ScreeningState:
+def _minds_directions(rule: Screening) -> bool:
+    return rule.least_cosine > -1
+
+
+def _voice(upload: Upload, long: Scalar, rule: Screening) -> jax.Array:
+    """The direction of an update, if it matters."""
+    return direction(upload.delta, long) if _minds_directions(rule) else jnp.zeros(0, jnp.float32)
+
+
+def _opposed(watch: ScreeningState, client: Scalar, mine: jax.Array, rule: Screening) -> Scalar | bool:
+    """Does an update point too far away from where the others' do?"""
+    if not _minds_directions(rule):
+        return False
+    others = (watch.speakers >= 0) & (watch.speakers != client)
+    return agreement(watch.voices, others, mine) < rule.least_cosine
+
+
+def is_put_off(watch: ScreeningState, client: Scalar | int, rule: Screening) -> Scalar:
+    """Has a client been refused so often of late that it is not listened to?"""
+    return (watch.doubts[client] >= rule.strikes) & (rule.strikes > 0)
+
+
+def _heard(watch: ScreeningState, client: Scalar, long: Scalar, mine: jax.Array) -> ScreeningState:
     """A client has spoken: what it said before is forgotten or, if it is new, whoever has been silent for longest."""
-    mine = watch.speakers == client
-    gone = jnp.where(mine.any(), jnp.argmax(mine), 0)
+    before = watch.speakers == client
+    gone = jnp.where(before.any(), jnp.argmax(before), 0)
     places = jnp.arange(_REMEMBERED - 1)
     left = places + (places >= gone)
     lengths = jnp.append(watch.lengths[left], jnp.asarray(long, watch.lengths.dtype))
     speakers = jnp.append(watch.speakers[left], jnp.asarray(client, watch.speakers.dtype))
+    voices = jnp.concatenate([watch.voices[left], mine[None]])
     enough = (speakers >= 0).sum() >= _A_FEW
-    return watch._replace(lengths=jnp.where(enough & (speakers == _THE_MODEL), jnp.inf, lengths), speakers=speakers)
+    lengths = jnp.where(enough & (speakers == _THE_MODEL), jnp.inf, lengths)
+    return watch._replace(lengths=lengths, speakers=speakers, voices=voices)
 
 
-def judged(watch: ScreeningState, client: Scalar | int, verdict: Scalar | int) -> ScreeningState:
-    """Count a verdict."""
+def judged(
+    watch: ScreeningState, client: Scalar | int, verdict: Scalar | int, rule: Screening = Screening()
+) -> ScreeningState:
+    """Count a verdict. To be put off is no reason to be put off for longer."""
     refused, mine = is_refusal(verdict), watch.counts[client] + jnp.equal(jnp.arange(watch.counts.shape[1]), verdict)
+    before, wrong = watch.doubts[client], refused & jnp.not_equal(verdict, PUT_OFF)
+    doubt = jnp.where(wrong, jnp.minimum(before + 1, 2.0 * rule.strikes), before * 0.5 ** (1 / rule.forget))
     return watch._replace(
         counts=jax.lax.dynamic_update_index_in_dim(watch.counts, mine, client, 0),
         refused=jax.lax.dynamic_update_index_in_dim(watch.refused, refused, client, 0),
+        doubts=jax.lax.dynamic_update_index_in_dim(watch.doubts, doubt.astype(jnp.float32), client, 0),
         accepted=watch.accepted + ~refused,
     )
 

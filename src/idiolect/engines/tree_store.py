@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -128,6 +128,8 @@ class _Slots:
 
     def _memory(self) -> mmap.mmap:
         if self._map is None or len(self._map) < self._end:
+            if self._map is not None:
+                self._map.close()  # Windows makes no file longer that is mapped
             self._map = mmap.mmap(self._file.fileno(), self._reserved())
         return self._map
 
@@ -141,7 +143,7 @@ class _Slots:
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(self._file.fileno(), 0, length)
                 else:
-                    self._file.truncate(length)
+                    _fill_up(self._file, length)
                 return length
             except OSError as reason:
                 refused = reason
@@ -152,3 +154,11 @@ class _Slots:
             f"{self._where} cannot hold what clients keep beyond --client-memory: {reason.strerror or reason}; make "
             "room there, or give more memory"
         )
+
+
+def _fill_up(file: IO[bytes], length: int) -> None:
+    """Make a file this long, and all of it real, where the system has no call for that: zeros are written."""
+    missing = length - file.seek(0, os.SEEK_END)
+    while missing > 0:
+        missing -= file.write(bytes(min(missing, 2**20)))
+    file.flush()

@@ -1,6 +1,7 @@
 """The pool of Ray actors of a run, and the backend on it for each of its cells.
 
-An actor that dies is replaced, and its work redone. So is one that says nothing for too long, dead or not; no wait
+An actor that dies is replaced, and its work redone. So is one that says nothing for too long, dead or not; whoever
+takes its place is given twice as long, since it may only have been slow, and has everything to compile again. No wait
 lasts longer than a moment, so that the run hears who asks it to stop.
 
 A turn depends on nothing but what is sent along, so doing it again does no harm; and whoever asked for it takes its
@@ -26,6 +27,7 @@ from idiolect.errors import UserMistake
 DEATHS = 8  # that one turn may cause or meet before the run gives up
 LOOK = 0.5  # seconds of a wait, after which the run looks up
 PATIENCE = 600.0  # seconds without an answer to a turn after which an actor is taken for dead; it may have to compile
+DOUBLINGS = 3  # of that patience, with whoever takes the place of one that was silent
 REMEMBERED = 4  # versions of the model that need not be sent anew
 
 
@@ -136,13 +138,14 @@ class RayPending:
 
     def __init__(self, pool: ActorPool, number: int, message: tuple[Any, ...], structure: Any) -> None:
         self._pool, self._number, self._message, self._structure = pool, number, message, structure
-        self._deaths, self._leaves = 0, list[np.ndarray]()
+        self._deaths, self._silences, self._leaves = 0, 0, list[np.ndarray]()
         self._send()
 
     @property
     def overdue(self) -> bool:
         """Has the actor been silent for too long?"""
-        return not self._leaves and time.monotonic() - self._asked > self._pool.patience
+        patience = self._pool.patience * 2 ** min(self._silences, DOUBLINGS)
+        return not self._leaves and time.monotonic() - self._asked > patience
 
     def done(self) -> bool:
         """Is it there? An actor that has died, or is silent, is replaced meanwhile."""
@@ -163,9 +166,9 @@ class RayPending:
                 # Copies, or else what clients keep would fill Ray's store.
                 self._leaves = [np.array(leaf) for leaf in self._pool.ray.get(self.ref, timeout=LOOK)]
             except errors.GetTimeoutError:
-                waited = time.monotonic() - self._asked
-                if waited > self._pool.patience:
-                    self._again(f"no answer for {waited:.0f} s")
+                if self.overdue:
+                    self._silences += 1
+                    self._again(f"no answer for {time.monotonic() - self._asked:.0f} s")
             except errors.RayTaskError as failure:
                 raise failure.cause if isinstance(failure.cause, UserMistake) else failure from None
             except errors.RayError as death:  # of the actor, its worker, its node, or of what it had computed

@@ -66,7 +66,7 @@ def _connect(ray: Any, address: str | None) -> None:
             ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
         else:
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as reason:
+    except Exception as reason:  # a node that does not start in time raises nothing more precise
         where = "no local Ray could be started" if address is None else f"--address {address} has no Ray that answers"
         first = (str(reason).strip() or type(reason).__name__).splitlines()[0]
         raise UserMistake(f"{where}: {first}") from None

@@ -12,6 +12,7 @@ from idiolect.contracts import Algorithm, Clients, Info, Message, Params, Peer, 
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.errors import UserMistake
 from idiolect.network.round_tables import Arrivals, Rounds, accumulated, arrivals
+from idiolect.trees import names_of
 
 
 class Lane(NamedTuple):
@@ -67,6 +68,7 @@ class State(NamedTuple):
     totals: Info  # what every agent reported, added up over its wakings
     broken: jax.Array  # the round in which an agent's loss was not finite for the first time, or -1
     lowest: jax.Array  # every agent's smallest weight y so far
+    refused: jax.Array  # over every link: messages that could not be true
 
 
 def first_models(lane: Lane, common: Params) -> Params:
@@ -102,10 +104,19 @@ def first_own(algorithm: Algorithm, lanes: Sequence[Lane], starts: Sequence[Para
     ]
     if len({str(jax.tree.map(np.shape, own)) for own in kept}) > 1:
         raise UserMistake(
-            f"{algorithm.name} keeps models of different widths on its clients, but without a server all agents run as "
-            "one batch; give all the same objective.bits"
+            f"{algorithm.name} keeps {_apart(kept)}, but without a server all agents run as one batch; give all the "
+            "same shapes, and where models are quantized the same objective.bits"
         )
     return jax.tree.map(lambda *leaves: np.stack(leaves), *kept)
+
+
+def _apart(kept: Sequence[PyTree]) -> str:
+    """The first thing that two agents keep in different shapes, in words."""
+    first, *others = [{name: np.shape(leaf) for name, leaf in names_of("", own).items()} for own in kept]
+    other = next(one for one in others if one != first)
+    name = next(name for name in (*first, *other) if first.get(name) != other.get(name))
+    shapes = [str(one[name]) if name in one else "nothing" for one in (first, other)]
+    return f"{shapes[0]} as '{name.lstrip('.')}' on one client and {shapes[1]} on another"
 
 
 def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, newest_only: bool) -> Layout:
@@ -155,8 +166,10 @@ def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
 def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
     """Everyone's step sizes and whether they wake, as rounds x agents."""
     theta, awake = step_sizes(algorithm, lane.table.graph.agents, lane.table.length), lane.table.awake
-    summed = isinstance(algorithm.protocol, Peer) and algorithm.protocol.summed_steps
-    return (accumulated(theta, awake) if summed else np.where(awake, theta[:, None], 0.0)), awake
+    peer = algorithm.protocol
+    assert isinstance(peer, Peer)
+    summed = accumulated(theta, awake, peer.catch_up) if peer.summed_steps else np.where(awake, theta[:, None], 0.0)
+    return summed, awake
 
 
 def _stores(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
@@ -203,6 +216,12 @@ def _lists(lanes: list[Arrivals], links: list[int], rounds: int) -> tuple[np.nda
 
 def _whole_numbers_up_to(bound: int) -> type[np.signedinteger]:
     return np.int16 if bound < np.iinfo(np.int16).max else np.int32
+
+
+def summed_step(peer: Peer, theta: np.ndarray, woke: int, t: int) -> np.floating:
+    """The step size of an agent that wakes in round t and last woke in another (PARS-Push, Alg. 1, l. 4)."""
+    first = woke + 1 if peer.summed_steps else t
+    return theta[first if peer.catch_up is None else max(first, t + 1 - peer.catch_up) : t + 1].sum()
 
 
 def step_sizes(algorithm: Algorithm, agents: int, rounds: int) -> np.ndarray:

@@ -10,7 +10,7 @@ row. So memory is linear in agents and links, however much is under way.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -111,8 +111,8 @@ def first_state(peer: Peer, params: Params, own: PyTree, layout: Layout, ring: i
     silence = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape), leaf.dtype), message)
     silence = silence._replace(round=silence.round - 1)
     totals = {name: widest(jnp.zeros(agents)) for name in reports}
-    lowest = jax.vmap(peer.holds)(nodes).y
-    return State(nodes, own, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest)
+    lowest, refused = jax.vmap(peer.holds)(nodes).y, jnp.zeros(len(layout.targets), jnp.int32)
+    return State(nodes, own, memories, silence, still, totals, jnp.full(agents, -1, jnp.int32), lowest, refused)
 
 
 def play_round(
@@ -143,7 +143,7 @@ def play_round(
     nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
     last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)
     spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, _put(last, who, message))
-    memories, gain = hear(peer, layout, state.memories, spoken, t)  # l. 16-21
+    (memories, refused), gain = hear(peer, layout, (state.memories, state.refused), spoken, t)  # l. 16-21
     nodes = jax.vmap(peer.settle)(nodes, _take(gain, some))  # l. 22-24
     broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
     return State(
@@ -155,27 +155,32 @@ def play_round(
         {name: total.at[who].add(info[name], **_IF_THERE) for name, total in state.totals.items()},
         _put(state.broken, who, broken),
         state.lowest.at[who].min(jax.vmap(peer.holds)(nodes).y, **_IF_THERE),
+        refused,
     )
 
 
-def hear(peer: Peer, layout: Layout, memories: PyTree, spoken: Message, t: Scalar) -> tuple[PyTree, PyTree]:
-    """Take in all messages of round t: the new memories, and what the messages bring to every agent."""
+_Heard: TypeAlias = tuple[PyTree, jax.Array]  # what is known over every link, and how much was refused there
+
+
+def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar) -> tuple[_Heard, PyTree]:
+    """Take in all messages of round t: what is known and was refused by now, and what they bring to every agent."""
     ring, agents = spoken.round.shape
     share = agents // len(layout.keys)  # agents of a lane
     flat = jax.tree.map(lambda rows: rows.reshape(ring * agents, *rows.shape[2:]), spoken)
 
-    def take_in(memories: PyTree, messages: tuple[jax.Array, jax.Array]) -> tuple[PyTree, PyTree]:
-        link, age = messages
+    def take_in(heard: _Heard, messages: tuple[jax.Array, jax.Array]) -> tuple[_Heard, PyTree]:
+        (memories, refused), (link, age) = heard, messages
         said = _take(flat, (t - age) % ring * agents + layout.sources[link])
-        changed, gains = jax.vmap(partial(receive_if_sound, peer, agents=share))(_take(memories, link), said)
+        changed, gains, sound = jax.vmap(partial(receive_if_sound, peer, agents=share))(_take(memories, link), said)
         memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
-        return memories, jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
+        refused = refused.at[link].add((~sound).astype(refused.dtype), **_SORTED)
+        return (memories, refused), jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
 
     slots = (layout.links[t], layout.ages[t].astype(jnp.int32))
     if len(slots[0]) == 1:
-        return take_in(memories, (slots[0][0], slots[1][0]))
-    memories, gains = jax.lax.scan(take_in, memories, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
-    return memories, jax.tree.map(lambda leaf: leaf.sum(0), gains)
+        return take_in(heard, (slots[0][0], slots[1][0]))
+    heard, gains = jax.lax.scan(take_in, heard, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
+    return heard, jax.tree.map(lambda leaf: leaf.sum(0), gains)
 
 
 def _take(tree: PyTree, index: jax.Array) -> PyTree:

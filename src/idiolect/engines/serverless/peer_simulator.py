@@ -16,11 +16,11 @@ import numpy as np
 from idiolect.contracts import Params, PyTree
 from idiolect.engines.checkpointing import Checkpoint, Tick
 from idiolect.engines.serverless.layout import Lane, build_layout, first_models, first_own
+from idiolect.engines.serverless.link_screening import by_lane, by_link
 from idiolect.engines.serverless.mass_ledger import Stock, joined, pending_messages
 from idiolect.engines.serverless.peer_program import PeerProgram
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.workers import Workers
-from idiolect.errors import Diverged
 from idiolect.network.round_tables import oldest, taken_in
 from idiolect.trees import fill, names_of
 
@@ -132,10 +132,11 @@ def _together(workers: Workers, tasks: list[Callable[[], Any]]) -> list[Any]:
 
 
 class _Shown(NamedTuple):
-    """What a look showed of all agents, lane by lane: their models, what objectives keep, and when that was."""
+    """What a look showed of all agents, lane by lane: models, what objectives keep, what was refused, and when."""
 
     models: Params
     own: PyTree
+    refused: np.ndarray  # over every link
     time: np.ndarray
 
 
@@ -212,7 +213,8 @@ class _Run:
         seen = (self._program.models(self._state), self._state.own)
         # Copies, as the state is overwritten.
         models, own = jax.tree.map(lambda leaf: np.array(_by_lane(leaf, agents)), seen)
-        return _Shown(models, own, np.full(len(self._lanes), time))
+        refused = by_lane(self._state.refused, [lane.table.graph.links for lane in self._lanes])
+        return _Shown(models, own, refused, np.full(len(self._lanes), time))
 
     def _snapshot(self, lane: Lane, shown: "_Shown", wakings: int) -> Snapshot:
         """Every agent's own model, and what its objective keeps; a client that is no agent begins with the average."""
@@ -227,7 +229,8 @@ class _Run:
             return _lane(shown.own, place[client]) if client in place else begin(average, client, key)
 
         kept = {client: own(client) for client in place} if jax.tree.leaves(shown.own) else {}
-        return Snapshot(float(shown.time), wakings, average, model, kept, own, {})
+        refused = by_link(shown.refused, lane.table.graph, lane.clients.participating)
+        return Snapshot(float(shown.time), wakings, average, model, kept, own, {}, refused_messages=refused)
 
     def _take_stock(self) -> Stock:
         last, peer = self._done - 1, self._program.peer
@@ -242,7 +245,7 @@ class _Run:
         return _by_lane(self._state.lowest, self._lanes[0].table.graph.agents)[number]
 
     def _fault(self, number: int, leak: str) -> str:
-        """What broke a lane, if anything did. That is an error, unless a leak of mass explains it: then a result."""
+        """What broke a lane, if anything did, and what explains it: a leak of mass, or else a step that is too long."""
         lane = self._lanes[number]
         name = (lane.algorithm or self._program.algorithm).name
         broken, lowest = _by_lane(self._state.broken, lane.table.graph.agents)[number], self._lowest(number)
@@ -255,10 +258,8 @@ class _Run:
             what = f"{name}: the weight y of client {client} has fallen to {lowest.min():.3g} by round {self._done}"
         else:
             return ""
-        if leak:
-            return f"{what}; {leak}"
         hint = "a smaller step size may help" if (broken >= 0).any() else "it wakes and sends, but hears from nobody"
-        raise Diverged(f"{what}; {hint}")
+        return f"{what}; {leak or hint}"
 
 
 def _lane(tree: PyTree, number: int) -> PyTree:

@@ -3,6 +3,7 @@
 Written apart from the program of all agents on purpose: a test holds the two to the same numbers.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import optax
 
 from idiolect.contracts import Algorithm, Message, Params, Peer, Problem, PyTree, Shard
 from idiolect.engines.learner import descent
-from idiolect.engines.serverless.layout import Lane, first_models, step_sizes
+from idiolect.engines.serverless.layout import Lane, first_models, step_sizes, summed_step
 from idiolect.engines.serverless.link_screening import receive_if_sound
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.trees import widest
@@ -35,6 +36,7 @@ class Agent:
     state: PyTree
     own: PyTree
     memories: dict[int, PyTree]
+    refused: Counter[int] = field(default_factory=Counter)  # by sender: messages that could not be true
     inbox: list[Letter] = field(default_factory=list)
     woke: int = -1  # kappa_i
 
@@ -55,13 +57,14 @@ def run_peers_stepwise(problem: Problem, algorithm: Algorithm, lane: Lane) -> li
     own = [objective.begin(start, client, key) for start, client in pairs]
     with jax.enable_x64(True):
         descend, agents = jax.jit(descent(problem, algorithm)), first_agents(peer, starts, own, lane)
+        keys_in = jax.jit(lambda t: jax.random.split(jax.random.fold_in(training_key(lane.seed), t), len(agents)))
         for t in range(table.length):
-            keys = jax.random.split(jax.random.fold_in(training_key(lane.seed), t), len(agents))
+            keys = keys_in(np.int32(t))
             awake = [i for i in range(len(agents)) if table.awake[t, i]]  # PARS-Push, Alg. 1, l. 3
             for i in awake:
                 agent = agents[i]
                 z = jax.tree.map(lambda leaf, start: leaf.astype(start.dtype), peer.read(agent.state), params)
-                eta = theta[agent.woke + 1 if peer.summed_steps else t : t + 1].sum().astype(kind)  # l. 4
+                eta = summed_step(peer, theta, agent.woke, t).astype(kind)  # l. 4
                 agent.own, steps, _ = descend(agent.own, z, agent.shard, keys[i], eta)  # l. 5-10
                 if peer.redirect is not None and table.graph.present is not None:
                     agent.state = peer.redirect(agent.state, degrees[t, i])
@@ -90,8 +93,9 @@ def take_in(peer: Peer, agent: Agent, t: int, agents: int) -> None:
     gain = optax.tree.zeros_like(peer.holds(agent.state))
     for letter in agent.inbox:
         if letter.arrives <= t:
-            memory, brought = receive_if_sound(peer, agent.memories[letter.sender], letter.message, agents)
+            memory, brought, sound = receive_if_sound(peer, agent.memories[letter.sender], letter.message, agents)
             agent.memories[letter.sender] = memory
+            agent.refused[letter.sender] += not sound
             gain = optax.tree.add(gain, brought)
     agent.inbox = [letter for letter in agent.inbox if letter.arrives > t]
     agent.state = peer.settle(agent.state, gain)
