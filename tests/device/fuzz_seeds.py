@@ -25,16 +25,16 @@ MODELS = {
 
 
 def write_seeds(folder: Path) -> list[Path]:
-    """Every kind of model at several widths, with quantized vectors and without."""
+    """Every kind of model at several widths, with a codebook for each layer or for each output."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, (table, model) in MODELS.items():
         params = jax.tree.map(np.abs, randomly(model, 0))
-        for levels in (0, 2, 3, 4, 8, 16, 200):
-            compressed = rounded(params, levels, keep=["last"]) if levels else uncompressed(params)
+        for levels, by_output in [*((n, False) for n in (0, 2, 3, 4, 8, 16, 200)), (2, True), (7, True)]:
+            compressed = rounded(params, levels, ["last"], by_output) if levels else uncompressed(params)
             content = bundle_bytes(compressed, {}, plan(table, compressed.params, SHAPE, CLASSES))
             (length,) = struct.unpack_from("<Q", content)
-            written.append(folder / f"{name}-{levels}")
+            written.append(folder / f"{name}-{levels}{'-by-output' if by_output else ''}")
             written[-1].write_bytes(struct.pack("<Q", 0) + content[8 + length :])
     return written
 

@@ -32,13 +32,13 @@ def built(table, shape=SHAPE):
     return model._replace(apply=jax.jit(model.apply))
 
 
-def small(model, levels, keep=()):
+def small(model, levels, keep=(), by_output=False):
     """Few-valued parameters, and normalization that lets the images through."""
     params = randomly(model, seed=0)
     leaves = named_leaves(params)
     norms = {name: np.abs(leaf) for name, leaf in leaves.items() if name.endswith("variance")}
     norms |= {name: leaf + 1 for name, leaf in leaves.items() if name.endswith("scale")}
-    return rounded(replace_leaves(params, norms), levels, keep)
+    return rounded(replace_leaves(params, norms), levels, keep, by_output)
 
 
 def assert_same_logits(found, model, compressed):

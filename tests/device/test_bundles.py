@@ -139,7 +139,7 @@ def test_what_cannot_be_stored_is_refused_with_a_sentence(tmp_path):
 
 def test_more_levels_than_a_byte_tells_apart_are_refused(tmp_path):
     weights = {"a": np.arange(300, dtype=np.float32)}
-    with pytest.raises(UserMistake, match="layer a has 300 levels, but a bundle can have 256 for each layer"):
+    with pytest.raises(UserMistake, match="layer a has 300 levels, but a bundle can have 256 in a codebook"):
         write_bundle(tmp_path / "model", Compressed(weights, weights, {"a": weights["a"]}), {})
 
 

@@ -1,5 +1,6 @@
 """Readers in NumPy and in C give the logits of the simulator's quantized model, from packed weights."""
 
+import itertools
 import shutil
 import subprocess
 from importlib.resources import files
@@ -43,8 +44,8 @@ def in_c(program, bundle, images):
 @pytest.mark.parametrize("table", TABLES, ids=named)
 def test_every_model_at_every_width(table, tmp_path, program):
     model = built(table)
-    for levels in (0, 2, 3, 4, 8, 16, 40):
-        compressed = small(model, levels) if levels else uncompressed(small(model, 4).params)
+    for levels, by_output in [*itertools.product((0, 2, 3, 4, 8, 16, 40), [False]), (2, True), (3, True), (9, True)]:
+        compressed = small(model, levels, by_output=by_output) if levels else uncompressed(small(model, 4).params)
         write_bundle(tmp_path / "model", compressed, {}, plan(table, compressed.params, SHAPE, CLASSES))
         bundle = read_bundle(tmp_path / "model")
         assert_same_logits(predict(bundle, IMAGES), model, compressed)

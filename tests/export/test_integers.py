@@ -48,10 +48,11 @@ def test_others_move_to_the_best_line_through_them():
     assert np.sqrt(found / counts.sum()) < 0.05 * np.ptp(levels)
 
 
+@pytest.mark.parametrize("by_output", [False, True])
 @pytest.mark.parametrize(("levels", "most"), [(2, 1e-4), (4, 0.05), (16, 0.1)])
-def test_four_bits_move_logits_little_and_two_levels_not_at_all(levels, most):
+def test_four_bits_move_logits_little_and_two_levels_not_at_all(levels, most, by_output):
     model = built(TABLE)
-    compressed = small(model, levels)
+    compressed = small(model, levels, by_output=by_output)
     content = onnx_bytes(compressed, plan(TABLE, compressed.params, SHAPE, CLASSES), {}, form="int4")
     assert {node.op_type for node in onnx.load_from_string(content).graph.node} >= {"MatMulNBits"}
     assert gap(content, model, compressed) < most

@@ -41,8 +41,8 @@ def assert_right(path, model, compressed, optimized=True):
 @pytest.mark.parametrize("table", TABLES, ids=named)
 def test_a_runtime_gives_the_models_logits(tmp_path, table):
     model = built(table)
-    for levels in (2, 4, 7):
-        compressed = small(model, levels)
+    for levels, by_output in ((2, False), (4, False), (7, False), (2, True), (7, True)):
+        compressed = small(model, levels, by_output=by_output)
         write(tmp_path / "model.onnx", compressed, table)
         assert_right(tmp_path / "model.onnx", model, compressed)
 

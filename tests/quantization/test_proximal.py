@@ -35,7 +35,7 @@ def test_drawn_weights_minimise_the_proximal_problem(y, c, strength, eta):
 @given(WEIGHTS, LEVELS, STRENGTH)
 def test_drawn_levels_minimise_the_linearised_problem(x, c, strength):
     eta, moved = 0.1, c + np.array([0.05, -0.1, 0.2])
-    ours = np.asarray(draw_levels(jnp.asarray(moved), jnp.asarray(x), jnp.asarray(c), strength * eta / 2), np.float64)
+    ours = np.asarray(draw_levels(jnp.asarray(x), jnp.asarray(c), jnp.asarray(moved), strength * eta / 2), np.float64)
     mine = np.abs(x[:, None] - c).argmin(1)  # ties go to the lower level, as in the code
 
     def cost(level, j):
@@ -52,10 +52,10 @@ def test_drawn_levels_minimise_the_linearised_problem(x, c, strength):
 def test_a_level_is_drawn_towards_the_median_of_its_weights():
     # Printed with a minus sign, which would push it away (errata).
     x, c = jnp.array([0.6, 0.7, 0.8, 1.2]), jnp.array([-1.0, 1.0])
-    moved = draw_levels(c, x, c, 0.01)
+    moved = draw_levels(x, c, c, 0.01)
     assert moved.tolist() == pytest.approx([-1.0, 1.0 - 0.01 * 2])  # three below, one above
     for _ in range(500):
-        moved = draw_levels(moved, x, moved, 0.001)
+        moved = draw_levels(x, moved, moved, 0.001)
     assert 0.7 - 0.005 <= float(moved[1]) <= 0.8 + 0.005
 
 
@@ -77,8 +77,8 @@ def test_a_clipped_step_goes_towards_the_median_as_far_as_the_paper_s_and_not_be
     if len(set(c)) < 3:
         return
     moved = c + np.array([0.05, -0.1, 0.2])
-    drawn = np.asarray(draw_levels(jnp.asarray(moved), jnp.asarray(x), jnp.asarray(c), strength / 2), np.float64)
-    ours = np.asarray(clip_levels(jnp.asarray(drawn), jnp.asarray(moved), jnp.asarray(x), jnp.asarray(c)), np.float64)
+    drawn = np.asarray(draw_levels(jnp.asarray(x), jnp.asarray(c), jnp.asarray(moved), strength / 2), np.float64)
+    ours = np.asarray(clip_levels(jnp.asarray(x), jnp.asarray(c), jnp.asarray(drawn), jnp.asarray(moved)), np.float64)
     mine = np.abs(x[:, None] - c).argmin(1)
     for j in range(3):
         held = np.sort(x[mine == j])
@@ -100,8 +100,8 @@ def test_levels_that_chatter_across_their_medians_come_to_rest_if_they_end_there
     def chatter(clipped):
         c, moves = jnp.array([-0.9, 1.1]), []
         for _ in range(60):
-            drawn = draw_levels(c, x, c, pull)
-            after = clip_levels(drawn, c, x, c) if clipped else drawn
+            drawn = draw_levels(x, c, c, pull)
+            after = clip_levels(x, c, drawn, c) if clipped else drawn
             moves.append(float(jnp.abs(after - c).max() / (c[1] - c[0])))
             c = after
         return np.mean(moves[30:])

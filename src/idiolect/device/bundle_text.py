@@ -26,5 +26,6 @@ def describe(bundle: Bundle) -> str:
 
 
 def _line(name: str, layer: Layer) -> str:
-    width = f"{layer.bits} bits, {layer.levels} levels" if layer.levels else "32 bits"
+    each = " for each output" if layer.by_output else ""
+    width = f"{layer.bits} bits, {layer.levels} levels{each}" if layer.levels else "32 bits"
     return f"  {printable(name):<30} {' x '.join(map(str, layer.shape)) or '1':<20} {width}"

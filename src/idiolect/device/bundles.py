@@ -55,8 +55,8 @@ class Bundle(NamedTuple):
 
     @property
     def levels(self) -> dict[str, np.ndarray]:
-        """The levels of the quantized layers."""
-        return {name: layer.numbers for name, layer in self.layers.items() if layer.layer.levels}
+        """The levels of the quantized layers; (outputs, levels) where every output has its own."""
+        return {name: layer.codebooks() for name, layer in self.layers.items() if layer.layer.levels}
 
 
 def read_bundle(path: str | Path, key: bytes | None = None) -> Bundle:

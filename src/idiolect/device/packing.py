@@ -30,32 +30,56 @@ class PackedLayer(NamedTuple):
 
     def weights(self) -> np.ndarray:
         """All weights as floats, in the layer's own shape."""
-        rows, columns = self.layer.matrix
-        matrix = np.empty((rows, columns), np.float32)
-        for start, block in self.blocks():
-            matrix[start : start + len(block)] = block
-        if len(self.layer.shape) == 4:
-            matrix = np.ascontiguousarray(matrix.T)
-        return matrix.reshape(self.layer.shape)
+        return self._together(self.blocks(), np.float32)
+
+    def indices(self) -> np.ndarray:
+        """Which of its levels every weight is, in the layer's own shape."""
+        return self._together(self._index_blocks(), np.uint8)
+
+    def codebooks(self) -> np.ndarray:
+        """The levels: a list, or (outputs, levels) where every output has its own."""
+        return self.numbers.reshape(-1, self.layer.levels) if self.layer.by_output else self.numbers
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """The matrix as floats, some rows after the other, each block with the number of its first row."""
         columns = self.layer.matrix[1]
         if not self.layer.levels:
             yield 0, self.numbers.reshape(-1, columns)
-            return
-        meanings = self._meanings()
+        elif self.layer.by_output:
+            first = np.arange(columns) * self.layer.levels  # where the levels of each output begin
+            for start, indices in self._index_blocks():
+                yield start, self.numbers.take(indices + first)
+        else:
+            yield from self._looked_up_blocks(self._meanings(), self.numbers)
+
+    def _index_blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """The same of indices."""
+        each = np.arange(2**self.layer.bits, dtype=np.uint8)
+        return self._looked_up_blocks(digits_of(self.layer.bits).astype(np.uint8), each)
+
+    def _looked_up_blocks(self, meanings: np.ndarray, each: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Blocks of what a code means, and of what an index does where inputs fill no group."""
+        rows, columns = self.layer.matrix
         for start, codes in whole_groups(self.codes, self.layer):
             values = meanings.take(codes, axis=0)  # (groups, columns, inputs of a group)
             yield start, values.transpose(0, 2, 1).reshape(-1, columns)
-        if left := self.layer.matrix[0] % group(self.layer.bits):
-            yield self.layer.matrix[0] - left, self.numbers.take(last_group(self.codes, self.layer))
+        if left := rows % group(self.layer.bits):
+            yield rows - left, each.take(last_group(self.codes, self.layer))
+
+    def _together(self, blocks: Iterator[tuple[int, np.ndarray]], kind: type) -> np.ndarray:
+        """All blocks, in the layer's own shape."""
+        matrix: np.ndarray = np.empty(self.layer.matrix, kind)
+        for start, block in blocks:
+            matrix[start : start + len(block)] = block
+        if len(self.layer.shape) == 4:
+            matrix = np.ascontiguousarray(matrix.T)
+        return matrix.reshape(self.layer.shape)
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """`x` (samples, inputs) times the matrix, block by block."""
         columns = self.layer.matrix[1]
         total = np.zeros((len(x), columns), np.float32)
-        if self.layer.levels and len(x) <= _FEW and columns >= _TABLE:
+        if self.layer.levels and not self.layer.by_output and len(x) <= _FEW and columns >= _TABLE:
             return self._looked_up(x, total)
         for start, block in self.blocks():
             total += x[:, start : start + len(block)] @ block
@@ -76,14 +100,18 @@ class PackedLayer(NamedTuple):
 
     def _meanings(self) -> np.ndarray:
         """The weights that each code means: (codes, inputs of a group). Codes beyond the levels mean the last one."""
-        bits, together = self.layer.bits, group(self.layer.bits)
-        digits = (np.arange(2 ** (bits * together))[:, None] >> np.arange(0, bits * together, bits)) & (2**bits - 1)
-        return self.numbers[np.minimum(digits, self.layer.levels - 1)]
+        return self.numbers[np.minimum(digits_of(self.layer.bits), self.layer.levels - 1)]
 
 
 def group(bits: int) -> int:
     """How many inputs lie together."""
     return {1: 8, 2: 4, 3: 2, 4: 2}.get(bits, 1)
+
+
+def digits_of(bits: int) -> np.ndarray:
+    """The indices that each code holds: (codes, inputs of a group)."""
+    shifts = np.arange(0, bits * group(bits), bits)
+    return (np.arange(2 ** (bits * group(bits)))[:, None] >> shifts) & (2**bits - 1)
 
 
 def pack(indices: np.ndarray, bits: int) -> np.ndarray:

@@ -8,8 +8,9 @@ where a set eighth bit says that more follow (LEB128):
     what bytes of pixels are divided by, for inputs between 0 and 1
     how many operations there are, and each operation: its number, its settings, and its layers
 
-A layer is 0 if there is none, else 1 plus its number of levels (1 alone: full precision), its number of axes, and its
-extents. Zeros fill the program up to a multiple of eight bytes. Images lie as (height, width, channels).
+A layer is 0 if there is none, else 1 plus its number of levels (1 alone: full precision), and 256 more if every output
+has levels of its own; then its number of axes, and its extents. Zeros fill the program up to a multiple of eight bytes.
+Images lie as (height, width, channels).
 """
 
 import math
@@ -48,10 +49,11 @@ _NAMES = tuple(KINDS)
 
 
 class Layer(NamedTuple):
-    """The shape of a layer, and how many levels it has; 0 in full precision."""
+    """The shape of a layer, how many levels it has (0 in full precision), and whether every output has its own."""
 
     shape: tuple[int, ...]
     levels: int
+    by_output: bool = False
 
     @property
     def size(self) -> int:
@@ -71,9 +73,14 @@ class Layer(NamedTuple):
         return max(1, (self.levels - 1).bit_length())
 
     @property
+    def codebooks(self) -> int:
+        """How many there are, if it has levels."""
+        return self.matrix[1] if self.by_output else 1
+
+    @property
     def numbers(self) -> int:
         """How many floats it has in `numbers`."""
-        return self.levels or self.size
+        return self.levels * self.codebooks or self.size
 
     @property
     def codes(self) -> int:
@@ -184,11 +191,14 @@ def _layer(take: _Numbers, most: int) -> Layer | None:
         product *= extents[-1]
         if not 1 <= product <= most:  # at each extent, so that a long list of huge ones is never multiplied out
             raise ProgramError("has a layer in its program that its bytes cannot hold")
-    return Layer(tuple(extents), _within(kind - 1, MOST_LEVELS))
+    by_output = kind > 1 + MOST_LEVELS
+    if by_output and len(extents) not in (2, 4):
+        raise ProgramError("has levels by output in a layer without outputs")
+    return Layer(tuple(extents), _within(kind - 1 - by_output * MOST_LEVELS, MOST_LEVELS), by_output)
 
 
 def _described(layer: Layer) -> list[int]:
-    return [1 + layer.levels, len(layer.shape), *layer.shape]
+    return [1 + layer.levels + layer.by_output * MOST_LEVELS, len(layer.shape), *layer.shape]
 
 
 def _within(value: int, most: int) -> int:

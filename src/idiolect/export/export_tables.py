@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from idiolect.contracts import uncompressed
-from idiolect.export.measuring import Measured
 from idiolect.export.run_models import Shipped
 from idiolect.quantization.sizes import bundle_size
 from idiolect.results.client_models import CellModels
+from idiolect.results.export_files import Measured
 from idiolect.results.run import Run
 
 
@@ -34,7 +34,8 @@ def print_shipped(
     for one in shipped:
         score = "not scored" if one.score is None else f"{one.score:.3f}"
         files = ", ".join(file.name for file in one.files)
-        table.add_row(str(one.client), f"{one.bits:.4g}", f"{one.bytes:,}", f"{one.bytes / full:.1%}", score, files)
+        whose = "shared" if one.client is None else str(one.client)
+        table.add_row(whose, f"{one.bits:.4g}", f"{one.bytes:,}", f"{one.bytes / full:.1%}", score, files)
     console.print(table)
     if measured:
         console.print(_measured(measured))
@@ -47,6 +48,12 @@ def _measured(measured: Sequence[Measured]) -> Table:
         table.add_column(name, justify="left" if name == "runs in" else "right", no_wrap=True)
     for one in measured:
         accuracy = "no rows" if one.accuracy is None else f"{one.accuracy:.3f}"
-        row = (one.form, f"{one.disk:,}", f"{one.resident:,}", f"{one.milliseconds:.3f}", accuracy)
+        row = (
+            one.form,
+            f"{one.disk:,}",
+            "-" if one.resident is None else f"{one.resident:,}",
+            f"{one.milliseconds:.3f}",
+            accuracy,
+        )
         table.add_row(str(one.client), *row)
     return table

@@ -31,26 +31,27 @@ def fit_grid(levels: np.ndarray, counts: np.ndarray) -> tuple[float, float, np.n
 class FourBits(NamedTuple):
     """A dense layer as `MatMulNBits` wants it: packed places, and the scale of `scale * (place - 8)`.
 
-    The grid's own zero lies elsewhere, between two places; `shift` times the sum of the inputs makes up for that.
+    The grid's own zero lies elsewhere, between two places; `shift` times the sum of the inputs makes up for that. Where
+    every output has levels of its own, it has a grid and a shift of its own, too.
     """
 
     packed: np.ndarray
     scales: np.ndarray
-    shift: float
+    shift: np.ndarray  # of all outputs, or of each
     attributes: dict[str, Any]
 
 
 def four_bits(layer: PackedLayer) -> FourBits:
     """A dense layer with its levels on the nearest grid."""
     rows, columns = layer.layer.matrix
-    indices = np.searchsorted(layer.numbers, layer.weights())
-    counts = np.bincount(indices.reshape(-1), minlength=len(layer.numbers))
-    scale, zero, places = fit_grid(layer.numbers.astype(np.float64), counts)
+    indices, books = layer.indices().T, np.atleast_2d(layer.codebooks()).astype(np.float64)
+    shared = indices.reshape(len(books), -1)  # the weights of each codebook
+    grids = [fit_grid(book, np.bincount(own, minlength=len(book))) for book, own in zip(books, shared, strict=True)]
     blocks = -(-rows // _BLOCK)
     moved = np.zeros((columns, blocks * _BLOCK), np.uint8)  # beyond the last input, nothing counts
-    moved[:, :rows] = places[indices].T
+    places = [place[own] for (_, _, place), own in zip(grids, shared, strict=True)]
+    moved[:, :rows] = np.stack(places).reshape(columns, rows)
     packed = (moved[:, ::2] | moved[:, 1::2] << 4).reshape(columns, blocks, _BLOCK // 2)
-    scales = np.full(columns * blocks, scale, np.float32)
-    return FourBits(
-        packed, scales, scale * (_MIDDLE - zero), {"K": rows, "N": columns, "bits": 4, "block_size": _BLOCK}
-    )
+    scales = np.repeat([scale for scale, _, _ in grids], columns // len(grids) * blocks).astype(np.float32)
+    shift = np.array([scale * (_MIDDLE - zero) for scale, zero, _ in grids], np.float32)
+    return FourBits(packed, scales, shift, {"K": rows, "N": columns, "bits": 4, "block_size": _BLOCK})

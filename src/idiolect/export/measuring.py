@@ -16,25 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from idiolect.errors import UserMistake
 from idiolect.export.c_source import READER, reader_source
-from idiolect.export.run_models import BUNDLE, INT4, INT8, ONNX, C, Shipped, unit
+from idiolect.export.run_models import BUNDLE, INT4, INT8, ONNX, C, Shipped, Wanted, ship, unit
 from idiolect.files import write_atomically
 from idiolect.results.client_models import CellModels
+from idiolect.results.export_files import Measured
+from idiolect.results.run import Run
 
 _FORMS = {BUNDLE: "numpy", INT4: "onnx int4", INT8: "onnx int8", ONNX: "onnx", C: "c"}  # by how a file ends
 _IMAGES = 100  # at most, by which a model is measured
 _OPTIMIZED = ["-std=c99", "-O3", "-march=native"]
-
-
-class Measured(NamedTuple):
-    """One file of one client: what it takes on disk and in memory, milliseconds for an image, accuracy on test rows."""
-
-    client: int
-    form: str
-    disk: int
-    resident: int
-    milliseconds: float
-    accuracy: float | None  # None without test rows
 
 
 def measure(models: CellModels, shipped: Sequence[Shipped]) -> list[Measured]:
@@ -48,6 +40,18 @@ def measure(models: CellModels, shipped: Sequence[Shipped]) -> list[Measured]:
             jobs = list(_jobs(models, shipped, form, Path(folder)))
             found += _run(jobs, form, Path(folder)) if jobs else []
     return sorted(found, key=lambda one: one.client)
+
+
+def measure_one(run: Run, label: str, form: str) -> tuple[int | None, float]:
+    """Memory and milliseconds of the first client's model of an algorithm, written and run in this form."""
+    end = next(suffix for suffix, name in _FORMS.items() if name == form)
+    models = run.models(label)
+    with TemporaryDirectory() as folder:
+        found = measure(models, [ship(run, models, 0, Path(folder) / "model", Wanted((end,)))])
+    if not found:
+        needs = "a C compiler" if form == "c" else "onnxruntime" if form.startswith("onnx") else "images"
+        raise UserMistake(f"--runs-in is {form}, but models of {run.experiment.name} cannot run there without {needs}")
+    return found[0].resident, found[0].milliseconds
 
 
 def form_of(file: Path) -> str:
@@ -67,7 +71,7 @@ def _jobs(models: CellModels, shipped: Sequence[Shipped], form: str, folder: Pat
     test = models.problem.clients.test
     for one in shipped:
         for file in one.files:
-            if form_of(file) != form:
+            if form_of(file) != form or one.client is None:  # whose rows would it be measured on?
                 continue
             own = slice(test.starts[one.client], test.starts[one.client] + min(test.sizes[one.client], _IMAGES))
             pixels = unit(test.rows["image"][own])

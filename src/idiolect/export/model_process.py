@@ -21,9 +21,12 @@ from idiolect.device import predict, read_bundle
 Model = Callable[[np.ndarray], np.ndarray]
 
 
-def held() -> int:
-    """The bytes of memory that this process has for itself."""
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+def held() -> int | None:
+    """The bytes of memory that this process has for itself; None where the system does not tell."""
+    rollup = Path("/proc/self/smaps_rollup")
+    if not rollup.exists():
+        return None
+    lines = rollup.read_text("utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
 
 
@@ -55,16 +58,21 @@ def tell(form: str, file: str, images: str) -> list[Any]:
     start = time.process_time()
     logits = np.concatenate([model(pixels[k : k + 1]) for k in range(len(pixels))])
     spent = 1000 * (time.process_time() - start) / len(pixels)
-    return [held() - before - pixels.nbytes, spent, logits.argmax(1).tolist()]
+    after = held()
+    kept = None if before is None or after is None else after - before - pixels.nbytes
+    return [kept, spent, logits.argmax(1).tolist()]
 
 
 def main() -> None:
-    """Answer every line, each in a process of its own."""
+    """Answer every line, each in a process of its own where processes can be forked."""
     form = sys.argv[1]
     if form == "onnx":
         import onnxruntime  # noqa: F401, so that no model pays for it
     for line in sys.stdin:
         sys.stdout.flush()
+        if not hasattr(os, "fork"):
+            print(json.dumps(tell(form, *json.loads(line))), flush=True)
+            continue
         child = os.fork()
         if not child:
             print(json.dumps(tell(form, *json.loads(line))), flush=True)

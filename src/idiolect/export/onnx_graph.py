@@ -61,19 +61,20 @@ class Graph:
     def layer(self, name: str) -> str:
         """The float tensor of a layer; kernels as ONNX has them: filters, channels, height, width."""
         layer = self.layers[name]
-        weights = layer.weights()
-        weights = np.ascontiguousarray(weights.transpose(0, 3, 1, 2)) if weights.ndim == 4 else weights
         if self.form == "float" or not layer.layer.levels:
-            return self.constant(weights)
-        bits, indices = bits_in_a_byte(layer.layer.bits), np.searchsorted(layer.numbers, weights.reshape(-1))
-        codes = self.constant(_bytes(indices[None], bits)[0])
-        return self.add(UNPACK, codes, self._meanings(layer, bits), self.integers(*weights.shape))
+            return self.constant(_channels_first(layer.weights()))
+        indices = _channels_first(layer.indices())
+        if layer.layer.by_output:
+            return self._by_output(layer, indices)
+        bits = bits_in_a_byte(layer.layer.bits)
+        codes = self.constant(_bytes(indices.reshape(1, -1), bits)[0])
+        return self.add(UNPACK, codes, self._meanings(layer, bits), self.integers(*indices.shape))
 
     def product(self, x: str, name: str, bias: str | None) -> str:
         """`x` (samples, inputs) times a dense layer, plus its bias."""
         layer = self.layers[name]
         columns = layer.layer.matrix[1]
-        large = layer.layer.size >= _LARGE and columns >= _WIDE
+        large = layer.layer.size >= _LARGE and columns >= _WIDE and not layer.layer.by_output
         if self.form == "float" or not layer.layer.levels or (self.form == "packed" and not large):
             return self.add("Gemm", x, self.layer(name), *([] if bias is None else [self.layer(bias)]))
         y = self._looked_up(x, layer) if self.form == "packed" else self._in_four_bits(x, layer)
@@ -87,7 +88,19 @@ class Graph:
         found = four_bits(layer)
         y = self.add(FOUR_BITS, x, self.constant(found.packed), self.constant(found.scales), **found.attributes)
         inputs = self.add("ReduceSum", x, self.integers(1), keepdims=1)
-        return self.add("Add", y, self.add("Mul", inputs, self.constant(np.array(found.shift, np.float32))))
+        return self.add("Add", y, self.add("Mul", inputs, self.constant(found.shift)))
+
+    def _by_output(self, layer: PackedLayer, indices: np.ndarray) -> str:
+        """A layer whose outputs have levels of their own: the indices of each are unpacked, and looked up there."""
+        bits, filters = bits_in_a_byte(layer.layer.bits), indices.ndim == 4
+        rows = indices.reshape(len(indices), -1) if filters else indices.T  # (outputs, weights of an output)
+        digits = self.add("Add", self._digits(bits), self._first("whole zero", lambda: self._zero(INT32, np.int32)))
+        codes = self.constant(_bytes(rows.reshape(1, -1), bits)[0])
+        places = self.add(UNPACK, codes, digits, self.integers(*rows.shape))
+        found = self.add("GatherElements", self.constant(layer.codebooks()), places, axis=1)
+        if filters:
+            return self.add("Reshape", found, self.integers(*indices.shape))
+        return self.add("Transpose", found, perm=[1, 0])
 
     def _looked_up(self, x: str, layer: PackedLayer) -> str:
         """A loop over blocks of inputs; see `device.packing` for what it does."""
@@ -95,7 +108,7 @@ class Graph:
         group = 8 // bits
         blocks = -(-rows // group // _GROUPS)
         groups = -(-rows // group // blocks)  # both rounded up
-        indices = np.searchsorted(layer.numbers, layer.weights().T)
+        indices = layer.indices().T
         missing = blocks * groups * group - rows
         codes = _bytes(np.pad(indices, ((0, 0), (0, missing))), bits).reshape(columns, blocks, groups)
         stored = self.constant(np.ascontiguousarray(codes.transpose(1, 2, 0)))
@@ -126,17 +139,22 @@ class Graph:
 
     def _meanings(self, layer: PackedLayer, bits: int) -> str:
         """The weights that every byte means: (256, indices in a byte). A runtime cannot know them without an image."""
+        zero = self._first("zero", lambda: self._zero(_FLOAT, np.float32))
+        return self.add(MEANINGS, self.add("Add", self.constant(layer.numbers), zero), self._digits(bits))
 
-        def zero() -> str:
-            extents = self.add("Cast", self.add("Shape", INPUT, end=1), to=_FLOAT)
-            return self.add("Mul", extents, self.constant(np.zeros(1, np.float32)))
+    def _zero(self, kind: int, numpy_kind: type) -> str:
+        """Nothing, as a number that no runtime knows before it sees an image."""
+        extents = self.add("Cast", self.add("Shape", INPUT, end=1), to=kind)
+        return self.add("Mul", extents, self.constant(np.zeros(1, numpy_kind)))
+
+    def _digits(self, bits: int) -> str:
+        """The indices in every byte."""
 
         def digits() -> str:
             powers = self.constant(np.array([1 << k for k in range(0, 8, bits)], np.int32))
             return self.add(DIGITS, powers, self.constant(np.array(1 << bits, np.int32)))
 
-        levels = self.add("Add", self.constant(layer.numbers), self._first("zero", zero))
-        return self.add(MEANINGS, levels, self._first(f"digits of {bits}", digits))
+        return self._first(f"digits of {bits}", digits)
 
     def _first(self, key: str, make: Callable[[], str]) -> str:
         """What is made once, and used again and again."""
@@ -148,6 +166,11 @@ class Graph:
 def bits_in_a_byte(bits: int) -> int:
     """How many bits an index takes in a graph: 1, 2, 4 or 8."""
     return 1 << (bits - 1).bit_length()
+
+
+def _channels_first(values: np.ndarray) -> np.ndarray:
+    """Kernels as ONNX has them; everything else as it is."""
+    return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if values.ndim == 4 else values
 
 
 def _bytes(indices: np.ndarray, bits: int) -> np.ndarray:

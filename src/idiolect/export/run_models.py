@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 
 from idiolect.contracts import Compressed, Origin, Params, Shard
@@ -15,6 +16,7 @@ from idiolect.export.c_source import write_c
 from idiolect.export.eight_bits import int8_bytes
 from idiolect.export.onnx_models import onnx_bytes
 from idiolect.export.plans import Plan, plan
+from idiolect.export.shared_model import shared_model
 from idiolect.files import write_atomically
 from idiolect.options import as_choice
 from idiolect.quantization.sizes import bundle_size
@@ -29,7 +31,7 @@ _CALIBRATION = 64  # images, at most, on which the range of activations is seen
 class Shipped(NamedTuple):
     """One client's files, and what to expect of them: bits a weight, bytes of the model, its score when it was run."""
 
-    client: int
+    client: int | None  # None for the model that clients share
     bits: float
     bytes: int
     score: float | None  # None for a client that was not scored
@@ -47,7 +49,7 @@ def export_models(
     run: Run | str | Path,
     out: str | Path,
     *,
-    client: int | None = None,
+    client: int | Literal["shared"] | None = None,
     algorithm: str | None = None,
     seed: int | None = None,
     also: Sequence[Literal["c", "int4", "int8"]] = (),
@@ -61,7 +63,7 @@ def export_models(
         run: A run, or the path of its folder.
         out: Of one client, a file: with a suffix (`.safetensors`, `.onnx`, `.c`) of that kind, without one a bundle and
             a graph. Of all clients, a folder.
-        client: Whose model; without it, everybody's.
+        client: Whose model; without it, everybody's; `"shared"` is the one that all share, before anybody adapts it.
         algorithm: Which one, if the run has several.
         seed: By default the run's first.
         also: Further files: `c`, an array in C with the reader beside it; `int4` and `int8`, graphs of integers.
@@ -81,6 +83,8 @@ def export_models(
     models, wanted = found.models(algorithm, seed), read_wanted(also, key)
     if client is None:
         return ship_all(found, models, Path(out), wanted)
+    if client == "shared":
+        return [ship_shared(found, models, Path(out), wanted)]
     return [ship(found, models, client, Path(out), wanted)]
 
 
@@ -96,6 +100,23 @@ def read_wanted(also: Sequence[str], key: str | Path | None) -> Wanted:
 
 def ship(run: Run, models: CellModels, client: int, out: Path, wanted: Wanted = Wanted()) -> Shipped:
     """Write a client's model to `out`: with a suffix, as that kind of file; without one, as all that are wanted."""
+    wanted = _checked(out, wanted)
+    return _write(run, models, client, models.compressed(client), out, wanted, _scoring(models))
+
+
+def ship_shared(run: Run, models: CellModels, out: Path, wanted: Wanted = Wanted()) -> Shipped:
+    """Write the model that clients share, in the same way."""
+    wanted = _checked(out, wanted)
+    if INT8 in wanted.kinds:
+        raise UserMistake(
+            "--int8 looks at images of the client whose model it is, and --shared has none; take --client"
+        )
+    model = shared_model(models, shares=run.cell(models.label, models.seed).shares)
+    return _write(run, models, None, model, out, wanted, _scoring(models))
+
+
+def _checked(out: Path, wanted: Wanted) -> Wanted:
+    """What is written to a file of this name."""
     if out.suffix not in ("", BUNDLE, ONNX, C):
         raise UserMistake(
             f"--out {out} ends in '{out.suffix}', but can end in {BUNDLE}, {ONNX}, {C} or in none of them"
@@ -103,8 +124,8 @@ def ship(run: Run, models: CellModels, client: int, out: Path, wanted: Wanted = 
     if not out.parent.is_dir():
         raise UserMistake(f"--out {out} lies in a folder that does not exist")
     if out.suffix:
-        wanted = wanted._replace(kinds=tuple(dict.fromkeys([out.suffix, *wanted.kinds[2:]])))
-    return _write(run, models, client, models.compressed(client), out, wanted, _scoring(models))
+        return wanted._replace(kinds=tuple(dict.fromkeys([out.suffix, *wanted.kinds[2:]])))
+    return wanted
 
 
 def ship_all(run: Run, models: CellModels, out: Path, wanted: Wanted = Wanted()) -> list[Shipped]:
@@ -129,7 +150,7 @@ def _scoring(models: CellModels) -> Scoring:
 
 
 def _write(
-    run: Run, models: CellModels, client: int, model: Compressed, out: Path, wanted: Wanted, score: Scoring
+    run: Run, models: CellModels, client: int | None, model: Compressed, out: Path, wanted: Wanted, score: Scoring
 ) -> Shipped:
     stem, files = out.with_name(out.name.removesuffix(out.suffix)), []
     about, origin = _about(run, models, client, model, score), models.problem.origin
@@ -149,9 +170,18 @@ def _write(
         elif steps is not None:
             write_atomically(file, _graph(kind, models, client, model, steps, about))
         files.append(file)
-    recorded = {one.client: one for one in run.cell(models.label, models.seed).clients}.get(client)
     size = bundle_size(model)
-    return Shipped(client, size.bits, size.total, recorded.scores["own"] if recorded else None, files)
+    return Shipped(client, size.bits, size.total, _recorded(run, models, client), files)
+
+
+def _recorded(run: Run, models: CellModels, client: int | None) -> float | None:
+    """What a model scored at the end of the run: a client's own, or the shared one as all received it."""
+    cell = run.cell(models.label, models.seed)
+    if client is None:
+        received = str(run.experiment.evaluation.steps[0])
+        return cell.end.scores["participating"][received].mean if received == "0" else None
+    mine = {one.client: one for one in cell.clients}.get(client)
+    return None if mine is None else mine.scores["own"]
 
 
 def _write_for(origin: Origin, file: Path, model: Compressed, about: dict[str, Any]) -> None:
@@ -161,8 +191,10 @@ def _write_for(origin: Origin, file: Path, model: Compressed, about: dict[str, A
     origin.write(model.params, file, {name: str(value) for name, value in about.items()})
 
 
-def _graph(kind: str, models: CellModels, client: int, model: Compressed, steps: Plan, about: dict[str, Any]) -> bytes:
-    if kind != INT8:
+def _graph(
+    kind: str, models: CellModels, client: int | None, model: Compressed, steps: Plan, about: dict[str, Any]
+) -> bytes:
+    if kind != INT8 or client is None:
         return onnx_bytes(model, steps, about, form="int4" if kind == INT4 else "packed")
     own = models.problem.clients.adapt
     first = int(own.starts[client])
@@ -177,21 +209,23 @@ def unit(pixels: Any) -> np.ndarray:
     return found.astype(np.float32) / (255 if found.dtype == np.uint8 else 1)
 
 
-def _about(run: Run, models: CellModels, client: int, model: Compressed, score: Scoring) -> dict[str, Any]:
+def _about(run: Run, models: CellModels, client: int | None, model: Compressed, score: Scoring) -> dict[str, Any]:
     """Where a model comes from, and how good it is on rows by which nothing was chosen but settings."""
     about: dict[str, Any] = {"recipe": run.experiment.name, "algorithm": models.label, "seed": models.seed}
-    about |= {"client": client, "metric": models.problem.metric.name}
-    rows = models.problem.clients.validation
-    if rows.sizes[client]:
-        about["validation_score"] = round(float(score(model.params, rows.shard(client))), 6)
+    about |= {"client": "shared" if client is None else client, "metric": models.problem.metric.name}
+    rows, everybody = models.problem.clients.validation, models.problem.clients.participating
+    judges = [one for one in (everybody if client is None else [client]) if rows.sizes[one]]
+    if judges:
+        about["validation_score"] = round(float(np.mean([score(model.params, rows.shard(one)) for one in judges])), 6)
     return about
 
 
 def _plan(run: Run, models: CellModels, model: Compressed) -> Plan | None:
     """What the model computes, if that is known: a named model on images."""
     problem, rows = run.experiment.problem, models.problem.clients.train.rows
-    if not isinstance(problem, Choice) or "model" not in problem.options:
+    if not isinstance(problem, Choice) or "model" not in problem.options or "image" not in rows:
         return None
     network = as_choice(problem.options["model"], "problem.model")
-    classes = int(np.asarray(rows["label"]).max()) + 1
+    *_, last = (leaf for leaf in jax.tree.leaves(model.params) if leaf.ndim > 1)  # not every class needs to occur
+    classes = last.shape[-1]
     return plan({"name": network.name, **network.options}, model.params, tuple(rows["image"].shape[1:]), classes)

@@ -31,16 +31,23 @@ def whole_layer(weights: np.ndarray) -> PackedLayer:
 
 
 def _packed(name: str, weights: np.ndarray, levels: np.ndarray) -> PackedLayer:
-    if levels.ndim != 1:
-        raise UserMistake(f"layer {name} has levels of shape {levels.shape}, but they must be a list of numbers")
-    if len(levels) > MOST_LEVELS:
-        raise UserMistake(f"layer {name} has {len(levels)} levels, but a bundle can have {MOST_LEVELS} for each layer")
-    levels = np.sort(levels)
-    indices = np.minimum(np.searchsorted(levels, weights), len(levels) - 1)
-    if not np.array_equal(levels[indices], weights):
-        raise UserMistake(f"layer {name} has a weight that is none of its {len(levels)} levels; export rounded weights")
-    layer = Layer(weights.shape, len(levels))
-    return PackedLayer(layer, levels, pack(_matrix(indices), layer.bits))
+    layer = Layer(weights.shape, levels.shape[-1], levels.ndim == 2 and weights.ndim in (2, 4))
+    if levels.shape != ((layer.codebooks, layer.levels) if layer.by_output else (layer.levels,)):
+        raise UserMistake(
+            f"layer {name} has levels of shape {levels.shape}, but they must be a list of numbers, or a list for each "
+            "output"
+        )
+    if layer.levels > MOST_LEVELS:
+        raise UserMistake(f"layer {name} has {layer.levels} levels, but a bundle can have {MOST_LEVELS} in a codebook")
+    # All weights in a row, or those of each output, and beside each row the levels that it has.
+    rows, books = _matrix(weights).T if layer.by_output else weights.reshape(1, -1), np.sort(np.atleast_2d(levels))
+    indices = np.stack([np.minimum(np.searchsorted(*pair), layer.levels - 1) for pair in zip(books, rows, strict=True)])
+    if not np.array_equal(np.take_along_axis(books, indices, 1), rows):
+        raise UserMistake(
+            f"layer {name} has a weight that is none of its {layer.levels} levels; export rounded weights"
+        )
+    matrix = indices.T if layer.by_output else _matrix(indices.reshape(weights.shape))
+    return PackedLayer(layer, books.reshape(-1), pack(matrix, layer.bits))
 
 
 def _matrix(weights: np.ndarray) -> np.ndarray:

@@ -36,9 +36,18 @@ import optax
 from annotated_types import Ge, Gt, Lt
 
 from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
-from idiolect.quantization.codebooks import Start, Widths, check_start, deal_widths, first_levels
+from idiolect.quantization.channels import Books
+from idiolect.quantization.codebooks import (
+    LayerBits,
+    Start,
+    Widths,
+    check_start,
+    deal_widths,
+    first_levels,
+    layer_widths,
+)
 from idiolect.quantization.descent import Descent, Optimizer, descent
-from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, replace_leaves
 from idiolect.quantization.personal import Levels, Own, keep_own, round_weights, rounding
 from idiolect.quantization.proximal_maps import clip_levels, draw_levels, draw_weights
 from idiolect.quantization.quantizers import distance, put
@@ -60,6 +69,8 @@ def quantized(
     *,
     bits: Widths = 2,
     levels: Widths | None = None,
+    layer_bits: dict[str, LayerBits] | None = None,
+    codebooks: Books = "layer",
     keep: Sequence[str] = USUALLY_KEPT,
     centers: Start = "kmeans",
     sharpness: Annotated[float, Gt(0)] | None = None,
@@ -78,6 +89,8 @@ def quantized(
     Args:
         bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
         levels: The same in numbers of levels, in place of bits.
+        layer_bits: Widths of some layers, by patterns of their names: `{"convolutions.*": 4}`; the first match counts.
+        codebooks: Whether a layer has one codebook, or each of its outputs (channels) has its own.
         keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
         centers: Where levels begin: at quantiles, at k-means, or at given values.
         sharpness: P of the soft quantizer; not set, it is infinite.
@@ -104,7 +117,7 @@ def quantized(
         (3,)
     """
     dealt = deal_widths(bits, levels)
-    check_start(centers, dealt)
+    check_start(centers, dealt, layer_bits)
     rules = _Rules(
         descent(optimizer, momentum, weight_decay, lambda_p),
         step_size,
@@ -116,8 +129,8 @@ def quantized(
 
     def begin(params: Params, client: int, key: Key) -> Own:
         leaves, count = named_leaves(params), dealt.levels(client)
-        layers = quantized_layers(params, keep) if count else []
-        own = {name: first_levels(leaves[name], count, centers) for name in layers}
+        widths = layer_widths(params, keep, count, layer_bits)
+        own = {name: first_levels(leaves[name], width, centers, codebooks) for name, width in widths.items()}
         return Own(params, own, rules.descent.start(params), jnp.int32(0))
 
     def value(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> Scalar:
@@ -164,8 +177,8 @@ def _train(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) ->
 
 
 def _levels_drawn(rules: _Rules, moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar) -> jax.Array:
-    drawn = draw_levels(moved, x, levels, pull)
-    return clip_levels(drawn, moved, x, levels) if rules.stop_at_median else drawn
+    drawn = draw_levels(x, levels, moved, pull)
+    return clip_levels(x, levels, drawn, moved) if rules.stop_at_median else drawn
 
 
 def _tune(rules: _Rules, oracle: Oracle, own: Own, shared: Params, key: Key) -> tuple[Own, Scalar]:

@@ -25,9 +25,10 @@ import optax
 from annotated_types import Ge, Lt
 
 from idiolect.contracts import Info, Key, Objective, Oracle, Params, Scalar
-from idiolect.quantization.codebooks import Widths, deal_widths
+from idiolect.quantization.channels import Books, by_codebook, by_output, has_outputs
+from idiolect.quantization.codebooks import LayerBits, Widths, deal_widths, layer_widths
 from idiolect.quantization.descent import Optimizer, descent
-from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, replace_leaves
 from idiolect.quantization.personal import Own, keep_own, round_weights, rounding
 from idiolect.quantization.quantizers import put
 from idiolect.quantization.rates import Changing, Rate, rate_at
@@ -37,6 +38,8 @@ def binary_relax(
     *,
     bits: Widths = 1,
     levels: Widths | None = None,
+    layer_bits: dict[str, LayerBits] | None = None,
+    codebooks: Books = "layer",
     keep: Sequence[str] = USUALLY_KEPT,
     lambda_: Rate = Changing(value=1.0, decay=1.02, every=100),
     lambda_p: Annotated[float, Ge(0)] = 0.0,
@@ -51,6 +54,8 @@ def binary_relax(
     Args:
         bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
         levels: The same in numbers of levels, in place of bits.
+        layer_bits: Widths of some layers, by patterns of their names: `{"convolutions.*": 4}`; the first match counts.
+        codebooks: Whether a layer has one codebook, or each of its outputs (channels) has its own.
         keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
         lambda_: How much rounded weights count in the mixture.
         lambda_p: Pulls weights to the shared model.
@@ -74,8 +79,9 @@ def binary_relax(
 
     def begin(params: Params, client: int, key: Key) -> Own:
         leaves, count = named_leaves(params), dealt.levels(client)
-        layers = quantized_layers(params, keep) if count else []
-        own = {name: fit_scale(leaves[name], _first_grid(leaves[name], count)) for name in layers}
+        widths = layer_widths(params, keep, count, layer_bits)
+        grids = {name: _first_grid(leaves[name], width, codebooks) for name, width in widths.items()}
+        own = {name: fit_scale(leaves[name], grid) for name, grid in grids.items()}
         return Own(params, own, steps.start(params), jnp.int32(0))
 
     def used(own: Own) -> Params:
@@ -99,6 +105,7 @@ def binary_relax(
     return Objective(begin, value, gradient, keep_own, check=dealt.check)
 
 
+@by_codebook("levels")
 def fit_scale(weights: jax.Array, levels: jax.Array) -> jax.Array:
     """The grid with the scale that fits best the weights as they are now assigned; for two levels, the best of all."""
     grid = _grid(len(levels), weights.dtype)
@@ -106,7 +113,9 @@ def fit_scale(weights: jax.Array, levels: jax.Array) -> jax.Array:
     return grid * jnp.maximum((weights * q).sum() / (q * q).sum(), 0)
 
 
-def _first_grid(weights: jax.Array, count: int) -> jax.Array:
+def _first_grid(weights: jax.Array, count: int, books: Books) -> jax.Array:
+    if books == "channel" and has_outputs(weights):
+        return jax.vmap(lambda row: _first_grid(row, count, "layer"))(by_output(weights))
     grid = _grid(count, weights.dtype)
     return grid * jnp.abs(weights).mean() / jnp.abs(grid).mean()
 

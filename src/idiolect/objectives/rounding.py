@@ -14,9 +14,10 @@ import optax
 from annotated_types import Ge, Lt
 
 from idiolect.contracts import Compressed, Info, Key, Objective, Oracle, Params, Scalar
-from idiolect.quantization.codebooks import Widths, deal_widths, first_levels
+from idiolect.quantization.channels import Books
+from idiolect.quantization.codebooks import LayerBits, Widths, deal_widths, first_levels, layer_widths, no_levels
 from idiolect.quantization.descent import Optimizer, descent
-from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers
+from idiolect.quantization.layers import USUALLY_KEPT, named_leaves
 from idiolect.quantization.personal import Own, compress
 from idiolect.quantization.rates import Rate, rate_at
 
@@ -25,6 +26,8 @@ def post_training(
     *,
     bits: Widths = 2,
     levels: Widths | None = None,
+    layer_bits: dict[str, LayerBits] | None = None,
+    codebooks: Books = "layer",
     keep: Sequence[str] = USUALLY_KEPT,
     centers: Literal["quantiles", "kmeans"] = "kmeans",
     lambda_p: Annotated[float, Ge(0)] = 0.0,
@@ -38,6 +41,8 @@ def post_training(
     Args:
         bits: The width of all clients, of each (`[3, 3, 2]`), or `{width: number of clients}`; 32 is full precision.
         levels: The same in numbers of levels, in place of bits.
+        layer_bits: Widths of some layers, by patterns of their names: `{"convolutions.*": 4}`; the first match counts.
+        codebooks: Whether a layer has one codebook, or each of its outputs (channels) has its own.
         keep: Which layers stay in full precision: `first`, `last`, `vectors`, or patterns such as `dense.*`.
         centers: Whether levels are fitted by quantiles or by Lloyd's algorithm.
         lambda_p: Pulls weights to the shared model.
@@ -59,8 +64,9 @@ def post_training(
     dealt, steps = deal_widths(bits, levels), descent(optimizer, momentum, weight_decay, lambda_p)
 
     def begin(params: Params, client: int, key: Key) -> Own:
-        count = dealt.levels(client)
-        empty = {name: jnp.zeros(count) for name in (quantized_layers(params, keep) if count else [])}
+        widths = layer_widths(params, keep, dealt.levels(client), layer_bits)
+        leaves = named_leaves(params)
+        empty = {name: no_levels(leaves[name], width, codebooks) for name, width in widths.items()}
         return Own(params, empty, steps.start(params), jnp.int32(0))
 
     def value(oracle: Oracle, own: Own, params: Params, received: Params, key: Key) -> Scalar:
@@ -75,8 +81,7 @@ def post_training(
 
     def adapt(oracle: Oracle, own: Own, params: Params, key: Key) -> Compressed:
         leaves = named_leaves(own.weights)
-        return compress(
-            own._replace(levels={n: first_levels(leaves[n], len(c), centers) for n, c in own.levels.items()})
-        )
+        fitted = {n: first_levels(leaves[n], c.shape[-1], centers, codebooks) for n, c in own.levels.items()}
+        return compress(own._replace(levels=fitted))
 
     return Objective(begin, value, gradient, adapt, check=dealt.check)

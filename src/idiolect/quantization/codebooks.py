@@ -1,20 +1,26 @@
 """Codebooks: how many levels a client can afford for a layer, and where they begin.
 
-A client's width is said in bits, or in levels. 32 bits mean full precision: no levels at all.
+A client's width is said in bits, or in levels. 32 bits mean full precision: no levels at all. Some layers may have a
+width of their own, and each output of a layer a codebook of its own.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from annotated_types import Ge, Le
 
-from idiolect.contracts import Known
+from idiolect.contracts import Known, Params
 from idiolect.errors import UserMistake
+from idiolect.quantization.channels import Books, by_output, has_outputs
+from idiolect.quantization.layers import quantized_layers
 from idiolect.quantization.quantizers import nearest
 
 Widths: TypeAlias = int | list[int] | dict[int, int]  # for all, for each client, or {width: number of clients}
+LayerBits: TypeAlias = Annotated[int, Ge(1), Le(8)]
 Start: TypeAlias = Literal["quantiles", "kmeans"] | list[float]
 
 FULL_PRECISION = 32
@@ -67,10 +73,31 @@ def _checked_levels(levels: int) -> int:
     return levels
 
 
-def check_start(start: Start, dealt: Dealt) -> None:
-    """Refuse levels by hand that repeat themselves, or that are not as many as some client has."""
+def layer_widths(params: Params, keep: Sequence[str], usual: int, own: Mapping[str, int] | None) -> dict[str, int]:
+    """How many levels each layer has that is quantized: those of the first pattern that matches it, or the usual ones.
+
+    Who has full precision, 0 levels, has it in every layer.
+    """
+    if not usual:
+        return {}
+    layers, own = quantized_layers(params, keep), own or {}
+    for pattern in own:
+        if not any(fnmatchcase(name, pattern) for name in layers):
+            raise UserMistake(
+                f"objective.layer_bits has '{pattern}', which matches none of the layers that have levels; say a "
+                f"pattern for one of {', '.join(layers)}"
+            )
+    return {
+        name: next((2**bits for pattern, bits in own.items() if fnmatchcase(name, pattern)), usual) for name in layers
+    }
+
+
+def check_start(start: Start, dealt: Dealt, own: Mapping[str, int] | None = None) -> None:
+    """Refuse levels by hand that repeat themselves, or that are not as many as some client or layer has."""
     if isinstance(start, str):
         return
+    if own:
+        raise UserMistake("objective.layer_bits is given, and then objective.centers must be quantiles or kmeans")
     if len(set(start)) != len(start):
         raise UserMistake(f"objective.centers is {start}, but the levels of a layer must differ")
     if not np.isfinite(start).all():
@@ -83,17 +110,25 @@ def check_start(start: Start, dealt: Dealt) -> None:
             )
 
 
-def first_levels(weights: jax.Array, levels: int, start: Start) -> jax.Array:
-    """The levels of a layer before training, in increasing order.
+def first_levels(weights: jax.Array, levels: int, start: Start, books: Books = "layer") -> jax.Array:
+    """The levels of a layer before training, in increasing order; of each of its outputs, if `books` say so.
 
     `quantiles` gives every level as many weights; `kmeans` goes on from there until levels are the means of their
     weights; levels by hand are multiples of the layer's mean absolute weight.
     """
+    if books == "channel" and has_outputs(weights):
+        return jax.vmap(lambda row: first_levels(row, levels, start))(by_output(weights))
     flat = weights.ravel()
     if not isinstance(start, str):
         return jnp.sort(jnp.asarray(start, weights.dtype)) * jnp.abs(flat).mean()
     quantiles = jnp.quantile(flat, (jnp.arange(levels) + 0.5) / levels).astype(weights.dtype)
     return quantiles if start == "quantiles" else fit_levels(flat, quantiles)
+
+
+def no_levels(weights: jax.Array, levels: int, books: Books) -> jax.Array:
+    """Room for so many levels, all zero: of a layer, or of each of its outputs."""
+    outputs = [len(by_output(weights))] if books == "channel" and has_outputs(weights) else []
+    return jnp.zeros((*outputs, levels))
 
 
 @jax.jit

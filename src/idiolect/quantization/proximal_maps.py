@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from idiolect.contracts import Scalar
+from idiolect.quantization.channels import by_codebook
 from idiolect.quantization.quantizers import hard, nearest
 
 
@@ -33,7 +34,8 @@ def draw_weights(y: jax.Array, levels: jax.Array, pull: Scalar | float) -> jax.A
     return jnp.where(y >= level + pull, y - pull, jnp.where(y <= level - pull, y + pull, level))  # (40)
 
 
-def draw_levels(moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar | float) -> jax.Array:
+@by_codebook("levels")
+def draw_levels(x: jax.Array, levels: jax.Array, moved: jax.Array, pull: Scalar | float) -> jax.Array:
     """Move every level of `moved` by `pull` = lambda eta2 / 2 for each of its weights, towards their median.
 
     Which weights belong to a level, and on which side of it they lie, is decided by the old `levels`.
@@ -43,7 +45,8 @@ def draw_levels(moved: jax.Array, x: jax.Array, levels: jax.Array, pull: Scalar 
     return moved + pull * jnp.where(mine, side, 0).sum(axis=tuple(range(x.ndim)))
 
 
-def clip_levels(drawn: jax.Array, moved: jax.Array, x: jax.Array, levels: jax.Array) -> jax.Array:
+@by_codebook("levels")
+def clip_levels(x: jax.Array, levels: jax.Array, drawn: jax.Array, moved: jax.Array) -> jax.Array:
     """What `draw_levels` made of `moved`, but no level steps over the median of its weights.
 
     Of an even number of weights any point between the two middle ones is a median, and the step ends at the nearer.

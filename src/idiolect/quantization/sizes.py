@@ -13,8 +13,8 @@ class Size(NamedTuple):
     """Bytes of a model on its device, without the text that describes it.
 
     A layer of n weights with m levels takes b planes of n/8 bytes each, rounded up, where b is the logarithm of m to
-    base 2, rounded up, and at least one; and four bytes for each level. Every other number takes four. `bits` is the
-    mean b over all weights that have levels, and 32 if none has.
+    base 2, rounded up, and at least one; and four bytes for each level of each of its codebooks. Every other number
+    takes four. `bits` is the mean b over all weights that have levels, and 32 if none has.
     """
 
     bits: float
@@ -36,12 +36,13 @@ def bits_for(levels: int) -> int:
 def bundle_size(compressed: Compressed) -> Size:
     """What the model's payload takes in a bundle, part by part; nothing is packed to find out."""
     leaves = leaves_of(compressed)
-    counts = {name: values.size for name, values in compressed.levels.items()}
+    counts = {name: values.shape[-1] for name, values in compressed.levels.items()}
+    numbers = sum(values.size for values in compressed.levels.values())
     planes = sum(bits_for(m) * -(-leaves[name].size // 8) for name, m in counts.items())
     whole = sum(leaf.size for name, leaf in leaves.items() if name not in counts)
     packed = sum(leaves[name].size for name in counts)
     bits = sum(bits_for(m) * leaves[name].size for name, m in counts.items()) / packed if packed else 32.0
-    return Size(bits, planes, 4 * sum(counts.values()), 4 * whole)
+    return Size(bits, planes, 4 * numbers, 4 * whole)
 
 
 def leaves_of(compressed: Compressed) -> dict[str, np.ndarray]:

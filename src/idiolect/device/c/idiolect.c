@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     uint32_t levels, axes, extent[AXES];
-    size_t size, rows, columns;
+    size_t size, rows, columns, books; /* one codebook, or one for each column */
     unsigned bits, group;
     const unsigned char *numbers, *codes; /* no numbers: there is no such layer */
 } layer;
@@ -85,9 +85,11 @@ static void read_layer(walk *w, layer *l) {
     uint32_t kind = take(w);
     memset(l, 0, sizeof *l);
     if (!kind || w->wrong) return;
-    l->levels = kind - 1;
+    int by_output = kind - 1 > TABLE;
+    l->levels = by_output ? kind - 1 - TABLE : kind - 1;
     l->axes = take(w);
     if (l->levels > TABLE || l->axes > AXES) fail(w, "a layer has too many levels or axes");
+    if (by_output && l->axes != 2 && l->axes != 4) fail(w, "a layer without outputs has levels for each");
     for (uint32_t k = 0; k < l->axes && !w->wrong; k++) {
         l->extent[k] = take(w);
         size *= l->extent[k];
@@ -97,18 +99,19 @@ static void read_layer(walk *w, layer *l) {
     l->size = (size_t)size;
     l->columns = l->axes == 4 ? l->extent[0] : l->axes == 2 ? l->extent[1] : 1;
     l->rows = l->size / l->columns;
+    l->books = by_output ? l->columns : 1;
     l->bits = bits_for(l->levels);
     l->group = l->bits == 3 ? 2 : 8 / l->bits;
-    size_t numbers = 4 * (l->levels ? (size_t)l->levels : l->size);
-    size_t codes = l->levels ? l->bits * ((l->size + 7) / 8) : 0;
+    uint64_t numbers = 4 * (l->levels ? (uint64_t)l->levels * l->books : size);
+    uint64_t codes = l->levels ? l->bits * ((size + 7) / 8) : 0;
     if (numbers > w->numbers_left || codes > w->codes_left) {
         fail(w, "a layer is larger than the bundle");
         return;
     }
     l->numbers = w->numbers;
     l->codes = w->codes;
-    w->numbers += numbers, w->numbers_left -= numbers;
-    w->codes += codes, w->codes_left -= codes;
+    w->numbers += (size_t)numbers, w->numbers_left -= (size_t)numbers;
+    w->codes += (size_t)codes, w->codes_left -= (size_t)codes;
 }
 
 static void read_operation(walk *w, operation *o) {
@@ -163,7 +166,7 @@ typedef struct {
 static uint64_t count_of(shape s) { return (uint64_t)s.height * s.width * s.channels; }
 
 static void check_values(walk *w, const layer *l) {
-    size_t numbers = l->levels ? l->levels : l->size;
+    size_t numbers = l->levels ? l->levels * l->books : l->size;
     if (!l->numbers || w->wrong) return;
     for (size_t k = 0; k < numbers; k++) {
         const unsigned char *at = l->numbers + 4 * k;
@@ -325,7 +328,8 @@ static void accumulate(float *y, const float *x, const float *weights, size_t ro
                 y[place * columns + column] += x[place * ROWS + row] * weights[row * columns + column];
 }
 
-/* The next rows of a layer as floats; a layer is unpacked from its first row to its last. */
+/* The next rows of a layer as floats; a layer is unpacked from its first row to its last. Where every column has levels
+ * of its own, they are read where they lie. */
 static void unpack(const layer *l, bit_stream *s, size_t first, size_t rows, const float *levels, float *to) {
     if (!l->levels) {
         copy_numbers(to, l->numbers + 4 * first * l->columns, rows * l->columns);
@@ -334,8 +338,11 @@ static void unpack(const layer *l, bit_stream *s, size_t first, size_t rows, con
     for (size_t row = 0; row < rows; row += l->group) {
         size_t together = rows - row < l->group ? rows - row : l->group;
         for (size_t column = 0; column < l->columns; column++)
-            for (size_t k = 0; k < together; k++)
-                to[(row + k) * l->columns + column] = levels[next_bits(s, l->bits)];
+            for (size_t k = 0; k < together; k++) {
+                size_t level = next_bits(s, l->bits);
+                to[(row + k) * l->columns + column] =
+                    l->books == 1 ? levels[level] : number(l->numbers + 4 * (column * l->levels + level));
+            }
     }
 }
 
@@ -361,7 +368,7 @@ static void convolve(const operation *o, const float *x, shape s, float *y, shap
     size_t at_once = rows_at_once(l);
     size_t places = (size_t)out.height * out.width;
     float seen[PLACES * ROWS];
-    if (l->levels) copy_numbers(tables, l->numbers, l->levels);
+    if (l->levels && l->books == 1) copy_numbers(tables, l->numbers, l->levels);
     memset(y, 0, (size_t)count_of(out) * sizeof(float));
     for (size_t first = 0; first < l->rows; first += at_once) {
         size_t rows = l->rows - first < at_once ? l->rows - first : at_once;
@@ -432,7 +439,7 @@ static void bend(float *x, size_t count, uint32_t activation) {
 
 static void multiply(const operation *o, const float *x, shape s, float *y, shape out, float *tables, float *block) {
     const layer *l = &o->part[0], *scale = &o->part[1], *shift = &o->part[2];
-    if (o->kind == DENSE && l->levels && 2 * l->columns >= (size_t)1 << l->bits * l->group) /* worth a table */
+    if (o->kind == DENSE && l->levels && l->books == 1 && 2 * l->columns >= (size_t)1 << l->bits * l->group) /* worth a table */
         look_up(l, x, y, tables);
     else
         convolve(o, x, s, y, out, tables, block);
