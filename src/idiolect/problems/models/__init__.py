@@ -2,5 +2,6 @@
 
 from idiolect.problems.models.networks import Model, cnn, linear, mlp
 from idiolect.problems.models.residual import resnet
+from idiolect.problems.models.sequences import gru, transformer
 
-__all__ = ["Model", "cnn", "linear", "mlp", "resnet"]
+__all__ = ["Model", "cnn", "gru", "linear", "mlp", "resnet", "transformer"]

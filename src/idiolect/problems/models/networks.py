@@ -33,11 +33,13 @@ class Model(NamedTuple):
         apply: Logits from parameters, images and a key (None when a model is scored).
         calibrate: Fills in what a model must know of the images it will meet, for use without a key, from a batch in
             which every image counts by its weight; the weights add up to one.
+        features: What the last layer is given, from parameters and images, where the model has such a layer.
     """
 
     init: Callable[[Key], Params]
     apply: Callable[[Params, jax.Array, Key | None], jax.Array]
     calibrate: Callable[[Params, jax.Array, jax.Array], Params] = nothing_to_calibrate
+    features: Callable[[Params, jax.Array], jax.Array] | None = None
 
 
 def linear(shape: Sequence[int], classes: int) -> Model:
@@ -90,13 +92,16 @@ def mlp(
         keys = jax.random.split(key, len(widths) - 1)
         return [dense_layer(k, n, m) for k, n, m in zip(keys, widths[:-1], widths[1:], strict=True)]
 
-    def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
+    def features(params: Params, images: jax.Array) -> jax.Array:
         x = images.reshape(len(images), -1)
         for layer in params[:-1]:
             x = bend(x @ layer["weight"] + layer["bias"])
-        return x @ params[-1]["weight"] + params[-1]["bias"]
+        return x
 
-    return Model(init, apply)
+    def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
+        return features(params, images) @ params[-1]["weight"] + params[-1]["bias"]
+
+    return Model(init, apply, features=features)
 
 
 def cnn(
@@ -131,6 +136,7 @@ def cnn(
         >>> params["dense"][0]["weight"].shape
         (512, 128)
     """
+    check_image(shape, "cnn")
     plan = _plan(shape, channels, kernel)
     widths = [plan[-1][0] * plan[-1][1] * channels[-1], *hidden, classes]
 
@@ -142,7 +148,7 @@ def cnn(
             "dense": [dense_layer(next(keys), n, m) for n, m in pairwise(widths)],
         }
 
-    def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
+    def features(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
         x = jnp.moveaxis(images.reshape(len(images), *shape), (0, 3), (3, 0))  # channels first, batch last
         for layer in params["convolutions"]:
             # The rectifier after the pooling gives the same numbers as before it, for a quarter of the work.
@@ -151,9 +157,21 @@ def cnn(
         for depth, layer in enumerate(params["dense"][:-1]):
             x = jax.nn.relu(x @ layer["weight"] + layer["bias"])
             x = _drop(x, dropout, None if key is None else jax.random.fold_in(key, depth))
-        return x @ params["dense"][-1]["weight"] + params["dense"][-1]["bias"]
+        return x
 
-    return Model(init, apply)
+    def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
+        return features(params, images, key) @ params["dense"][-1]["weight"] + params["dense"][-1]["bias"]
+
+    return Model(init, apply, features=features)
+
+
+def check_image(shape: Sequence[int], name: str) -> None:
+    """Refuse rows that are no images, where a model looks at neighbours."""
+    if len(shape) != 3:
+        raise UserMistake(
+            f"model is {name}, which takes images (height, width, channels), but a row has shape {tuple(shape)}; take "
+            "mlp or linear"
+        )
 
 
 def _plan(shape: Sequence[int], channels: Sequence[int], kernel: int) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ from annotated_types import Gt
 
 from idiolect.contracts import Key, Params
 from idiolect.errors import UserMistake
-from idiolect.problems.models.networks import Model
+from idiolect.problems.models.networks import Model, check_image
 from idiolect.problems.models.padded_convolution import convolve
 
 _EPSILON = 1e-5
@@ -51,6 +51,7 @@ def resnet(
         >>> len(body)
         3
     """
+    check_image(shape, "resnet")
     blocks = _blocks(depth)
     widths = [width] + [width * 2**stage for stage in range(_STAGES) for _ in range(blocks)]
 
@@ -62,13 +63,17 @@ def resnet(
 
     def apply(params: Params, images: jax.Array, key: Key | None = None) -> jax.Array:
         pixels = images.reshape(len(images), *shape)
-        return _forward(params, pixels, _remember if key is None else _measure(_evenly(len(images))))[0]
+        x = _forward(params, pixels, _remember if key is None else _measure(_evenly(len(images))))[0]
+        return x @ params[-1]["weight"] + params[-1]["bias"]
+
+    def features(params: Params, images: jax.Array) -> jax.Array:
+        return _forward(params, images.reshape(len(images), *shape), _remember)[0]
 
     def calibrate(params: Params, images: jax.Array, weights: jax.Array | None = None) -> Params:
         pixels = images.reshape(len(images), *shape)
         return _forward(params, pixels, _measure(_evenly(len(images)) if weights is None else weights))[1]
 
-    return Model(init, apply, calibrate)
+    return Model(init, apply, calibrate, features)
 
 
 def _blocks(depth: int) -> int:
@@ -105,7 +110,7 @@ def _layer(weight: jax.Array) -> Params:
 
 
 def _forward(params: Params, images: jax.Array, look: Look) -> tuple[jax.Array, Params]:
-    """The logits, and the parameters with the statistics by which every layer was normalized."""
+    """What the last layer is given, and the parameters with the statistics by which every layer was normalized."""
     stem, body, head = params
     x, stem = _convolve(jnp.moveaxis(images, (0, 3), (3, 0)), stem, 1, look)  # channels first, batch last
     x, used = jax.nn.relu(x), []
@@ -115,7 +120,7 @@ def _forward(params: Params, images: jax.Array, look: Look) -> tuple[jax.Array, 
         inner, second = _convolve(jax.nn.relu(inner), block["second"], 1, look)
         x = jax.nn.relu(inner + _shortcut(x, len(inner), stride))
         used.append({"first": first, "second": second})
-    return x.mean((1, 2)).T @ head["weight"] + head["bias"], [stem, used, head]
+    return x.mean((1, 2)).T, [stem, used, head]
 
 
 def _convolve(x: jax.Array, layer: Params, stride: int, look: Look) -> tuple[jax.Array, Params]:
