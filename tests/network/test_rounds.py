@@ -82,16 +82,17 @@ def test_the_delivered_share_counts_a_doubled_message_once(table):
         assert share == (arrived / sends if sends else 0)
 
 
-@given(tables(), st.integers(0, 1000))
+@given(tables(), st.integers(0, 1000), st.sampled_from([None, 1, 2]))
 @settings(max_examples=50, deadline=None)
-def test_the_step_sizes_of_rounds_slept_through_add_up(table, seed):
+def test_the_step_sizes_of_rounds_slept_through_add_up_and_no_more_of_them_than_are_allowed(table, seed, most):
     theta = np.random.default_rng(seed).uniform(0, 1, table.length)
-    found = accumulated(theta, table.awake)
+    found = accumulated(theta, table.awake, most)
     for agent in range(table.graph.agents):
         kappa = -1  # PARS-Push, Alg. 1, l. 1
         for t in range(table.length):
             if table.awake[t, agent]:
-                assert found[t, agent] == pytest.approx(sum(theta[kappa + 1 : t + 1]), abs=1e-12)  # l. 4
+                slept = theta[kappa + 1 : t + 1].tolist()  # l. 4
+                assert found[t, agent] == pytest.approx(sum(slept[-(most or len(slept)) :]), abs=1e-12)
                 kappa = t
             else:
                 assert found[t, agent] == 0

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
+from idiolect.network.recorder import TimelineRecorder
 from idiolect.network.timelines import (
     ARRIVAL,
     CLOSE,
@@ -234,3 +235,23 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, content):
         path.write_bytes(content)
     with pytest.raises(UserMistake, match=r"unreadable\.csv cannot be read"):
         read_timeline(path)
+
+
+def test_a_turn_that_was_given_up_stands_in_the_table_as_not_delivered_and_makes_no_version():
+    recorder = TimelineRecorder()
+    lost, other = recorder.offer(0, 1.0), recorder.offer(1, 2.0)
+    recorder.give_up(lost, 3.0)
+    again = recorder.offer(0, 4.0)
+    assert recorder.under_way == [other, again]
+    assert recorder.arrival(other, 5.0, 1) == 0
+    assert recorder.arrival(again, 6.0, 1) == 1
+    table = recorder.table(7.0)
+    assert table.delivered.tolist() == [False, True, True]
+    assert table.arrived.tolist() == [3.0, 5.0, 6.0]
+    assert staleness(table).tolist()[1:] == [0, 1]
+    copy = TimelineRecorder()
+    copy.restore(recorder.tensors())
+    assert copy.table(7.0).arrived.tolist() == [3.0, 5.0, 6.0]
+    old = {name: column for name, column in recorder.tensors().items() if name != "recorder.lost"}
+    copy.restore(old)  # of a checkpoint that knew nothing of lost turns
+    assert copy.under_way == [lost]

@@ -10,7 +10,7 @@ import numpy as np
 
 from idiolect.network.timelines import Timeline, timeline
 
-_COLUMNS = ("client", "offered", "arrived")
+_COLUMNS = ("client", "offered", "arrived", "lost")
 
 
 class TimelineRecorder:
@@ -19,34 +19,45 @@ class TimelineRecorder:
     def __init__(self) -> None:
         self.client: list[int] = []
         self.offered: list[float] = []
-        self.arrived: list[float] = []  # infinity for those under way
+        self.arrived: list[float] = []  # infinity for those of which nothing has come
+        self.lost: list[float] = []  # when a turn was given up; infinity for all others
         self._arrivals: list[float] = []  # in their order, which is that of time
 
     @property
     def under_way(self) -> list[int]:
-        """The turns of which nothing has arrived."""
-        return [turn for turn, time in enumerate(self.arrived) if time == math.inf]
+        """The turns of which nothing has arrived, and that were not given up."""
+        ends = zip(self.arrived, self.lost, strict=True)
+        return [turn for turn, times in enumerate(ends) if min(times) == math.inf]
 
     def offer(self, client: int, time: float) -> int:
         """Begin a turn; its number."""
         self.client.append(client)
         self.offered.append(time)
         self.arrived.append(math.inf)
+        self.lost.append(math.inf)
         return len(self.client) - 1
 
     def arrival(self, turn: int, time: float, updates_per_step: int) -> int:
         """End a turn; how many versions of the model came in between, as `timelines.staleness` says."""
-        seen = bisect_right(self._arrivals, self.offered[turn])
-        age = len(self._arrivals) // updates_per_step - seen // updates_per_step
+        age = self.age(turn, updates_per_step)
         self.arrived[turn] = time
         self._arrivals.append(time)
         return age
+
+    def age(self, turn: int, updates_per_step: int) -> int:
+        """How many versions of the model have come since a turn was offered."""
+        seen = bisect_right(self._arrivals, self.offered[turn])
+        return len(self._arrivals) // updates_per_step - seen // updates_per_step
+
+    def give_up(self, turn: int, time: float) -> None:
+        """A turn is lost: nothing will come of it, and its client may be offered another."""
+        self.lost[turn] = time
 
     def table(self, end: float) -> Timeline:
         """What happened until the end, to be replayed. What had not arrived by then never did."""
         arrived = np.array(self.arrived)
         delivered = np.isfinite(arrived)
-        arrived = np.where(delivered, arrived, end)
+        arrived = np.where(delivered, arrived, np.minimum(self.lost, end))
         return timeline(self.client, self.offered, arrived, computed=arrived, delivered=delivered)
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -55,7 +66,10 @@ class TimelineRecorder:
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         """Go on from these arrays."""
-        client, self.offered, self.arrived = (tensors[f"recorder.{name}"].tolist() for name in _COLUMNS)
+        # A checkpoint of an earlier version knows nothing of lost turns.
+        never = np.full(len(tensors["recorder.client"]), math.inf)
+        columns = (tensors.get(f"recorder.{name}", never).tolist() for name in _COLUMNS)
+        client, self.offered, self.arrived, self.lost = columns
         self.client = [int(number) for number in client]
         self._arrivals = sorted(time for time in self.arrived if time < math.inf)
 

@@ -159,13 +159,16 @@ def delivered_share(table: Rounds) -> np.ndarray:
     return arrived / np.maximum(sent, 1)
 
 
-def accumulated(theta: np.ndarray, awake: np.ndarray) -> np.ndarray:
+def accumulated(theta: np.ndarray, awake: np.ndarray, catch_up: int | None = None) -> np.ndarray:
     """The step size of each agent in each round: those of the rounds it slept through add up.
 
-    PARS-Push, Alg. 1, l. 4: eta_i(t) is the sum of theta(r) for r = kappa_i + 1 … t; 0 while asleep.
+    PARS-Push, Alg. 1, l. 4: eta_i(t) is the sum of theta(r) for r = kappa_i + 1 … t; 0 while asleep. With `catch_up`
+    at most so many rounds add up, the last ones.
     """
     stamps = np.where(awake, np.arange(len(awake))[:, None] + 1, 0)
     before = np.vstack([np.zeros((1, awake.shape[1]), int), np.maximum.accumulate(stamps)[:-1]])  # kappa_i + 1
+    if catch_up is not None:
+        before = np.maximum(before, np.arange(len(awake))[:, None] + 1 - catch_up)
     total = np.append(0.0, np.cumsum(theta))
     return np.where(awake, total[1:, None] - total[before], 0.0)
 

@@ -1,0 +1,90 @@
+"""What a server and its devices work on: one algorithm on one seed of an experiment that both of them have.
+
+A device is given the recipe as well, and the two compare a digest of it. So no code, no option and no name of a file
+ever comes from the network: a server cannot have a device run anything that its owner has not seen.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from idiolect import __version__
+from idiolect.contracts import Algorithm, Peer, Problem
+from idiolect.engines import Program, prepare
+from idiolect.errors import UserMistake
+from idiolect.experiments.building import build_algorithm, build_problem
+from idiolect.experiments.describing import describe
+from idiolect.experiments.evaluation_plan import plan_evaluation
+from idiolect.experiments.value import Experiment
+from idiolect.results.seals import experiment_digest
+
+FORMAT = 1  # of the messages between a server and its devices
+_ELSEWHERE = (
+    "name",
+    "description",
+    "factory",
+    "horizon",
+    "timeline",
+    "network",
+    "topology",
+    "links",
+    "seeds",
+    "chosen",
+)
+
+
+class Assignment(NamedTuple):
+    """One algorithm on one seed, ready to be served or joined."""
+
+    experiment: Experiment
+    label: str
+    seed: int
+    problem: Problem
+    algorithm: Algorithm
+    program: Program
+    identity: str  # a digest: who has the same works on the same
+
+    @property
+    def run(self) -> str:
+        """The part of keys that is this run's."""
+        return self.identity[:16]
+
+    def about(self) -> dict[str, str | int]:
+        """What a server says of itself to whoever may ask."""
+        names: dict[str, str | int] = {"experiment": self.experiment.name, "algorithm": self.label, "seed": self.seed}
+        return {"format": FORMAT, "version": __version__, "identity": self.identity, **names}
+
+
+def assignment(experiment: Experiment, label: str | None, data_dir: Path | None = None) -> Assignment:
+    """The one algorithm of an experiment, or the one that is named, on the first of its seeds."""
+    if label is None and len(experiment.labels) > 1:
+        raise UserMistake(f"the recipe has {', '.join(experiment.labels)}; name one by --algorithm")
+    label = experiment.labels[0] if label is None else label
+    if label not in experiment.labels:
+        raise UserMistake(f"--algorithm is '{label}', but the recipe has {', '.join(experiment.labels)}")
+    if experiment.start is not None or experiment.attack is not None:
+        raise UserMistake("the recipe has start or attack, which are for simulations; leave them out to serve it")
+    if experiment.screening.policy == "stop":
+        raise UserMistake("screening.policy is 'stop', by which any device could end the run; take reject or clip")
+    line, seed = experiment.lines[experiment.labels.index(label)], experiment.seeds[0]
+    problem = build_problem(experiment, seed, data_dir)
+    algorithm = build_algorithm(experiment, line, problem)
+    if isinstance(algorithm.protocol, Peer):
+        raise UserMistake(f"{label} has no server; its agents are started by: idiolect peer")
+    if algorithm.protocol.schedule.rounds:
+        raise UserMistake(
+            f"{label} works in rounds; take an asynchronous or buffered protocol, such as persa_fl_me or fedbuff"
+        )
+    program = prepare(problem, algorithm)
+    return Assignment(experiment, label, seed, problem, algorithm, program, _identity(experiment, label, seed))
+
+
+def budget_of(work: Assignment) -> tuple[int, ...]:
+    """After how many adaptation steps models are scored."""
+    return tuple(plan_evaluation(work.experiment).budget.steps)
+
+
+def _identity(experiment: Experiment, label: str, seed: int) -> str:
+    """A digest of all that decides what is computed. When clients work, and until when, is not part of it."""
+    tables = {name: table for name, table in describe(experiment).items() if name not in _ELSEWHERE}
+    (line,) = (line for line in tables.pop("algorithms") if line.get("label", line["name"]) == label)
+    return experiment_digest({**tables, "algorithm": line, "seed": seed, "messages": FORMAT})

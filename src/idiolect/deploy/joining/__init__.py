@@ -1,0 +1,1 @@
+"""A device that learns with a server: its durable record, its turns, and its own data."""

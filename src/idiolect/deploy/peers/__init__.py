@@ -1,0 +1,1 @@
+"""Agents without a server, each on its own machine."""

@@ -1,0 +1,266 @@
+"""What a server answers, and what it logs before it does. No network here: bytes come in, and bytes go out.
+
+A device asks for a turn (`offer`), fetches the model if it has not got it (`model`), and sends what came of its turn
+(`chunk`, `upload`). `answer` changes the state by records and keeps them; `commit` syncs all of them at once, and only
+then may the answers leave. If the process dies in between, nobody was told anything.
+
+The id of a turn is (name, incarnation, number). An update whose id is in the log is `taken before`; a turn whose
+model is still here is offered again as it was to a device that lost it, and given up for a new one if it is not.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from idiolect.deploy.access import MESSAGE_BYTES
+from idiolect.deploy.assignment import Assignment, budget_of
+from idiolect.deploy.serving.desk import DELTA, Desk, Member
+from idiolect.deploy.serving.server_checkpoints import read_checkpoint, write_checkpoint
+from idiolect.deploy.serving.turned_away import Patience, Rules, fault_in
+from idiolect.deploy.serving.write_ahead_log import WriteAheadLog
+from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, WireError, chunk, digest_of, pack, unpack
+from idiolect.evaluation.scores import OWN
+from idiolect.files import make_folder, sweep
+from idiolect.network.recorder import Clock
+from idiolect.trees import names_of
+
+HELD_BYTES = 256 * 2**20  # of models that devices may still fetch; the newest is held in any case
+_SLACK = 2**17  # bytes of a message beside its arrays
+_INCARNATION = re.compile(r"[0-9a-f]{16}")
+
+
+class Reception:
+    """Answers devices from the desk, and keeps the log."""
+
+    def __init__(
+        self,
+        work: Assignment,
+        folder: Path,
+        *,
+        rules: Rules = Rules(),
+        moment: Callable[[str], None] = lambda name: None,
+        notice: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self._work, self._folder, self._rules, self._moment = work, folder, rules, moment
+        make_folder(folder)
+        sweep(folder)
+        self.desk, self.patience = Desk(work), Patience(rules)
+        self.turned_away: dict[str, dict[str, int]] = {}  # messages that no turn is known by, since this process began
+        saved, wrong = read_checkpoint(folder, work.identity)
+        for sentence in wrong:
+            notice(sentence)
+        if saved is not None:
+            self.desk.restore(saved.content)
+        self._log, self._saved_at = WriteAheadLog(folder), 0 if saved is None else saved.number
+        for record in self._log.records(self._saved_at):
+            self.desk.apply(unpack(record.content, limit=2**31))
+        self._clock, self.over = Clock(self.desk.time), False
+        self.told_over: set[str] = set()  # who knows that the run is over
+        self._expected = names_of(DELTA, self.desk.expected)
+        self._columns = {*map(str, budget_of(work)), OWN}
+        self._pending: list[bytes] = []
+        self._models: OrderedDict[str, bytes] = OrderedDict()  # by digest, the newest last
+        self._current: tuple[int, str] | None = None  # after how many updates which model was made
+        self._offered: dict[int, str] = {}  # which model a turn under way began with, since this process began
+        self._parts: dict[str, Assembly] = {}  # by name: an upload that is coming in chunks
+        self._verbs = {
+            "offer": self._offer,
+            "model": self._model,
+            "chunk": self._chunk,
+            "upload": self._upload,
+            "score": self._score,
+        }
+
+    def answer(self, name: str, verb: str, content: bytes) -> bytes:
+        """The answer to a message; it may leave after the next `commit`."""
+        try:
+            if verb not in self._verbs:
+                raise WireError("malformed")
+            said = unpack(content, limit=MESSAGE_BYTES)
+            return self._verbs[verb](name, said)
+        except WireError as reason:
+            return self._refuse(name, str(reason))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return self._refuse(name, "malformed")
+
+    def commit(self) -> None:
+        """Sync what was decided since the last time, and save a checkpoint if it is due."""
+        if not self._pending:
+            return
+        self._moment("before log")
+        self._log.append(self._pending)
+        self._pending = []
+        self._moment("after log")
+        if self._log.last - self._saved_at >= self._rules.checkpoint_every:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint, and forget the log that nobody needs any more."""
+        assert not self._pending
+        if self._log.last == self._saved_at:
+            return
+        self._moment("before checkpoint")
+        needless = write_checkpoint(self._folder, self._work.identity, self._log.last, self.desk.saved())
+        self._saved_at = self._log.last
+        self._moment("after checkpoint")
+        self._log.rotate(needless)
+
+    def close(self) -> None:
+        """Save, and let go of the files."""
+        self.commit()
+        self.save()
+        self._log.close()
+
+    def _offer(self, name: str, said: Message) -> bytes:
+        if self.over:
+            self.told_over.add(name)
+            return pack({"answer": "over"})
+        incarnation, last = _incarnation(said), _number(said, "last", none=True)
+        member = self.desk.members.get(name)
+        if member is not None and incarnation in member.past:
+            return pack({"answer": "superseded"})
+        if member is None and not self.desk.free:
+            return self._refuse(name, "no room for another client")
+        if member is None or incarnation != member.incarnation:
+            wanted = _number(said, "wants", none=True)
+            number = wanted if wanted in self.desk.free else next(iter(self.desk.free), -1)
+            self._note("member", name, number=number if member is None else member.number, incarnation=incarnation)
+        elif member.last is not None and (last is None or last < member.last):
+            return pack({"answer": "behind", "last": member.last})
+        return self._offered_turn(name, said.header.get("has"))
+
+    def _offered_turn(self, name: str, has: Any) -> bytes:
+        turn = self.desk.members[name].open
+        if turn is not None and self._offered.get(turn) not in self._models:
+            self._note("lost", name, turn=turn, why="")  # nobody has its model any more
+            turn = None
+        if turn is None:
+            turn = len(self.desk.recorder.client)
+            self._offered[turn] = self._newest()
+            self._note("offer", name, turn=turn)
+        digest, member = self._offered[turn], self.desk.members[name]
+        content = self._models[digest]
+        answer = {
+            "answer": "turn",
+            "turn": turn,
+            "client": member.number,
+            "model": digest,
+            "size": len(content),
+            "verdict": None if member.last is None else {"turn": member.last, "refused": member.refused},
+            "score": self._wants_score(name),
+        }
+        inline = has != digest and len(content) <= CHUNK_BYTES
+        return pack(answer, {"model": _as_array(content)} if inline else {})
+
+    def _model(self, name: str, said: Message) -> bytes:
+        """A chunk of a model, by its digest."""
+        content = self._models.get(str(said.header["model"]))
+        if content is None:
+            return pack({"answer": "gone"})
+        part = chunk(content, _number(said, "number"))
+        return pack({"answer": "chunk"}, {"chunk": _as_array(part)}) if part else self._refuse(name, "malformed")
+
+    def _chunk(self, name: str, said: Message) -> bytes:
+        """A chunk of an upload; each device has room for one."""
+        digest, size = str(said.header["whole"]), _number(said, "size")
+        if self._parts.get(name) is None or self._parts[name].digest != digest:
+            self._parts[name] = Assembly(digest, size, self.desk.upload_bytes + _SLACK)
+        self._parts[name].add(_number(said, "number"), said.tensors["chunk"].tobytes())
+        return pack({"answer": "chunk"})
+
+    def _upload(self, name: str, said: Message) -> bytes:
+        if "whole" in said.header:
+            parts = self._parts.get(name)
+            if parts is None or parts.digest != said.header["whole"] or parts.missing:
+                return pack({"answer": "again"})  # this process has not got them; the device sends them once more
+            said = unpack(parts.content(), limit=self.desk.upload_bytes + _SLACK)
+            del self._parts[name]
+        member, turn, incarnation = self.desk.members.get(name), _number(said, "turn"), _incarnation(said)
+        if member is None or incarnation != member.incarnation:
+            known = member is not None and incarnation in member.past
+            return pack({"answer": "superseded"}) if known else self._refuse(name, "unknown incarnation")
+        if self._is_taken(member, turn):
+            return pack({"answer": "taken before"})
+        if turn != member.open:
+            return pack({"answer": "lost"})
+        why = fault_in(said.header, said.tensors, self._expected)
+        if not why and self.desk.staleness(turn) > self._rules.stale_after:
+            why = "too stale"
+        self._offered.pop(turn, None)
+        if why:
+            self._note("lost", name, turn=turn, why=why)
+            self.patience.strike(name)
+            return pack({"answer": "refused", "why": why})
+        self._note("arrival", name, said.tensors, turn=turn, weight=said.header["weight"])
+        refused = bool(self.desk.members[name].refused)
+        self.patience.strike(name) if refused else self.patience.praise(name)
+        return pack({"answer": "taken"})
+
+    def _is_taken(self, member: Member, turn: int) -> bool:
+        recorder = self.desk.recorder
+        mine = 0 <= turn < len(recorder.client) and recorder.client[turn] == member.number
+        return mine and recorder.arrived[turn] < float("inf")
+
+    def _score(self, name: str, said: Message) -> bytes:
+        """Numbers that a device has found on its own data."""
+        member, scores = self.desk.members.get(name), said.header["scores"]
+        if member is None or member.open != _number(said, "turn"):
+            return pack({"answer": "lost"})
+        if not isinstance(scores, dict) or scores.keys() != self._columns:
+            return self._refuse(name, "malformed")
+        numbers = {column: float(score) for column, score in scores.items()}
+        self._note("score", name, client=member.number, updates=self.desk.updates, scores=numbers)
+        return pack({"answer": "noted"})
+
+    def _wants_score(self, name: str) -> bool:
+        every = self._rules.score_every
+        if not every:
+            return False
+        return self.desk.updates // every > self.desk.scored.get(name, -every) // every
+
+    def _newest(self) -> str:
+        """The digest of the model that is offered now; the oldest ones go when there are too many."""
+        if self._current is None or self._current[0] != self.desk.updates:
+            content = pack({}, self.desk.offer_tensors())
+            self._current = (self.desk.updates, digest_of(content))
+            self._models[self._current[1]] = content
+        self._models.move_to_end(self._current[1])
+        while len(self._models) > 1 and sum(map(len, self._models.values())) > HELD_BYTES:
+            self._models.popitem(last=False)
+        return self._current[1]
+
+    def _note(self, kind: str, name: str, tensors: dict[str, np.ndarray] | None = None, **facts: Any) -> None:
+        """Decide something: it is in the state at once, and in the log before anybody hears of it."""
+        content = pack({"kind": kind, "name": name, "time": self._clock.now(), **facts}, tensors or {})
+        self._pending.append(content)
+        self.desk.apply(unpack(content, limit=2**31))
+
+    def _refuse(self, name: str, why: str) -> bytes:
+        mine = self.turned_away.setdefault(name, {})
+        mine[why] = mine.get(why, 0) + 1
+        self.patience.strike(name)
+        return pack({"answer": "refused", "why": why})
+
+
+def _as_array(content: bytes) -> np.ndarray:
+    return np.frombuffer(content, np.uint8)
+
+
+def _incarnation(said: Message) -> str:
+    found = said.header["incarnation"]
+    if not isinstance(found, str) or not _INCARNATION.fullmatch(found):
+        raise WireError("malformed")
+    return found
+
+
+def _number(said: Message, name: str, *, none: bool = False) -> Any:
+    found = said.header.get(name) if none else said.header[name]
+    if found is None and none:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise WireError("malformed")
+    return found

@@ -1,0 +1,83 @@
+"""The folder of a server: its log, checkpoints and status, and what it leaves for the simulator and for people."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors.numpy import save
+
+from idiolect.deploy.access import checked_endpoint
+from idiolect.deploy.assignment import Assignment
+from idiolect.deploy.keys import read_identity
+from idiolect.deploy.serving.reception import Reception
+from idiolect.deploy.serving.service import Service
+from idiolect.deploy.serving.turned_away import Rules
+from idiolect.files import make_folder, write_atomically
+from idiolect.network.timelines import write_timeline
+from idiolect.results.beginning import begin_folder
+from idiolect.trees import as_tensors, names_of
+
+STATUS = "status.json"
+_FAREWELL = 30.0  # seconds in which devices can hear that the run is over
+
+
+def serve(
+    work: Assignment,
+    out: Path,
+    endpoint: str,
+    keys: Path | None,
+    *,
+    rules: Rules = Rules(),
+    updates: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    moment: Callable[[str], None] = lambda name: None,
+    notice: Callable[[str], None] = lambda sentence: None,
+) -> Path | None:
+    """Serve a run in its folder until somebody asks it to stop or so many updates are there; its timeline, if any.
+
+    `keys` is the folder of the server's identity; without it there is neither TLS nor anybody who is kept out.
+    `moment` hears of every durable write and every sending, before and after; it is for tests that kill the process.
+    """
+    checked_endpoint(endpoint, insecure=keys is None)
+    identity = None if keys is None else read_identity(keys)
+    with begin_folder(out, work.experiment, clock="real"):
+        reception = Reception(work, out / "serving", rules=rules, moment=moment, notice=notice)
+        service = Service(work, reception, identity, endpoint, moment=moment, notice=notice)
+        desk = reception.desk
+        notice(f"listening at {endpoint}; {desk.updates} updates are there, {len(desk.members)} devices are known")
+
+        service.run(_Ending(reception, updates, stop).is_due, out / STATUS)
+        reception.close()
+        service.write_status(out / STATUS)
+        return _leave(work, reception, out)
+
+
+class _Ending:
+    """When a server may go: all devices know that the run is over, or have not asked for a while."""
+
+    def __init__(self, reception: Reception, updates: int | None, stop: Callable[[], bool]) -> None:
+        self._reception, self._updates, self._stop, self._since = reception, updates, stop, math.inf
+
+    def is_due(self) -> bool:
+        desk = self._reception.desk
+        if not self._reception.over and self._updates is not None and desk.updates >= self._updates:
+            self._reception.over, self._since = True, time.monotonic()
+        told = self._reception.over and self._reception.told_over >= desk.members.keys()
+        return self._stop() or told or time.monotonic() - self._since > _FAREWELL
+
+
+def _leave(work: Assignment, reception: Reception, out: Path) -> Path | None:
+    """Write the timeline, the model and the scores, from which the run is replayed and read."""
+    desk, name = reception.desk, f"{work.label}-seed{work.seed}"
+    tensors = as_tensors(names_of("server", desk.model()))
+    make_folder(out / "scores")
+    write_atomically(out / "params" / f"{name}.safetensors", save(tensors))
+    lines = "".join(json.dumps(score) + "\n" for score in desk.scores)
+    write_atomically(out / "scores" / f"{name}.jsonl", lines.encode())
+    if not desk.updates:
+        return None
+    timeline = out / "timelines" / f"{name}.csv"
+    write_atomically(timeline, write_timeline(desk.recorder.table(desk.time + 1e-6)).encode())
+    return timeline
