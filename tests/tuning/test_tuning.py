@@ -9,7 +9,7 @@ from idiolect.cli import main
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.recipe_tables import OwnTraining
 from idiolect.tuning import Search, Study, Trial, read_search, studies, tune
-from idiolect.tuning.search_space import searches_of, with_settings
+from idiolect.tuning.search_space import searches_of, settings_of, with_settings
 
 PROBLEM = Choice("quadratics", {"clients": 4, "dimension": 2, "samples": 30})
 
@@ -185,3 +185,12 @@ def test_the_command_writes_a_recipe_that_says_how_it_was_chosen(tmp_path, capsy
     said = "chosen by 2 trials each on validation parts of seeds 8, which are not scored here"
     assert said in " ".join(capsys.readouterr().out.split())
     assert said in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_search_reaches_the_options_of_a_servers_optimizer():
+    made = completed(Experiment(Choice("quadratics"), ["fedadam"]))
+    search = read_search("algorithms.fedadam.protocol.server.step_size=log:0.001:1")
+    assert searches_of(made, made.lines[0], [search]) == [search]
+    assert settings_of(made, made.lines[0], [search]) == {"protocol.server.step_size": 0.01}
+    changed = with_settings(made.lines[0], {"protocol.server.step_size": 0.25}).protocol["server"]
+    assert changed == {"name": "adam", "step_size": 0.25, "beta1": 0.9, "beta2": 0.99, "tau": 0.001}

@@ -10,6 +10,7 @@ from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_tables import NamedAlgorithm, OwnTraining
 from idiolect.experiments.value import Experiment
 from idiolect.options import as_written
+from idiolect.registry import Choice
 
 Scale = Literal["log", "linear", "whole", "choice"]
 _RANGES: dict[str, Scale] = {"log": "log", "linear": "linear", "whole": "whole"}
@@ -127,7 +128,7 @@ def settings_of(experiment: Experiment, line: NamedAlgorithm, searches: list[Sea
 
 def _at(tables: Any, path: str) -> Any:
     for key in path.split("."):
-        tables = tables.get(key) if isinstance(tables, Mapping) else getattr(tables, key)
+        tables = _as_table(tables).get(key)
     return tables
 
 
@@ -146,4 +147,11 @@ def _is_table(value: Any) -> bool:
 
 
 def _with_key(table: Any, key: str, value: Any) -> dict[str, Any]:
-    return {**(table if isinstance(table, Mapping) else table._asdict()), key: value}
+    return {**_as_table(table), key: value}
+
+
+def _as_table(value: Any) -> Mapping[str, Any]:
+    """A table of options as a mapping; of a choice, its name beside its options."""
+    if isinstance(value, Choice):
+        return {"name": value.name, **value.options}
+    return value if isinstance(value, Mapping) else value._asdict()

@@ -15,7 +15,7 @@ import tomli_w
 
 from idiolect.contracts import Params
 from idiolect.engines import Workers
-from idiolect.errors import Diverged, Interrupted, Refused, UserMistake
+from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.experiments.building import BuiltSeed
 from idiolect.experiments.describing import describe, difference
 from idiolect.experiments.evaluation_plan import headline_column, plan_evaluation
@@ -28,6 +28,7 @@ from idiolect.files import write_atomically
 from idiolect.interface import first_models
 from idiolect.results.trained_models import identified
 from idiolect.tuning.search_space import Search, searches_of, settings_of, with_settings
+from idiolect.tuning.trial_journal import Judgement, try_settings
 
 JOURNAL, TUNED = "journal.log", "tuned.toml"
 
@@ -145,7 +146,7 @@ class _Judge(NamedTuple):
     def label(self) -> str:
         return self.line.label or self.line.name
 
-    def run(self, settings: dict[str, Any]) -> tuple[float, bool] | None:
+    def run(self, settings: dict[str, Any]) -> Judgement | None:
         """The mean score over seeds, and whether more is better; None if the run came to nothing."""
         counted = plan_evaluation(self.experiment).times[-self.experiment.evaluation.last :]
         times = sorted({0.0, *counted})  # the start as well: of a run that ends early there must be something to show
@@ -162,7 +163,7 @@ class _Judge(NamedTuple):
             return None
         if any(cell.ended for cell in found):
             return None
-        return float(np.mean([_score(trial, cell) for cell in found])), found[0].higher_is_better
+        return Judgement((float(np.mean([_score(trial, cell) for cell in found])),), found[0].higher_is_better)
 
 
 def _score(experiment: Experiment, cell: CellRecord) -> float:
@@ -179,47 +180,19 @@ def _study(
     progress: Callable[[str, int, float | None], None],
     stop: Callable[[], bool],
 ) -> Study:
-    optuna = _optuna()
-    backend = optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))
-    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=max(2, trials // 2), multivariate=True)
-    study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(backend), study_name=judge.label, sampler=sampler, load_if_exists=True
+    tried = try_settings(
+        folder / JOURNAL,
+        judge.label,
+        searches,
+        trials=trials,
+        judge=judge.run,
+        as_it_is=settings_of(judge.experiment, judge.line, searches),
+        heard=lambda done, found: progress(judge.label, done, None if found is None else found.scores[0]),
+        stop=stop,
     )
-    if not study.trials and (as_it_is := settings_of(judge.experiment, judge.line, searches)):
-        study.enqueue_trial(as_it_is)
-    done = [trial for trial in study.trials if trial.state.is_finished()]
-    while len(done) < trials:
-        if stop():
-            raise Interrupted
-        asked = study.ask()
-        settings = {search.name: _suggested(asked, search) for search in searches}
-        found = judge.run(settings)
-        asked.set_user_attr("settings", settings)
-        if found is None:
-            study.tell(asked, state=optuna.trial.TrialState.FAIL)
-        else:
-            score, higher = found
-            asked.set_user_attr("higher_is_better", higher)
-            study.tell(asked, -score if higher else score)
-        done = [trial for trial in study.trials if trial.state.is_finished()]
-        progress(judge.label, len(done), None if found is None else found[0])
-    return _read(judge.label, done[:trials])
-
-
-def _read(label: str, done: list[Any]) -> Study:
-    higher = next((t.user_attrs["higher_is_better"] for t in done if "higher_is_better" in t.user_attrs), True)
-    values = [None if trial.value is None else (-trial.value if higher else trial.value) for trial in done]
-    pairs = zip(done, values, strict=True)
-    return Study(label, [Trial(trial.user_attrs.get("settings", {}), value) for trial, value in pairs], higher)
-
-
-def _suggested(trial: Any, search: Search) -> Any:
-    if search.scale == "choice":
-        return trial.suggest_categorical(search.name, list(search.choices))
-    if search.scale == "whole":
-        return trial.suggest_int(search.name, int(search.low), int(search.high))
-    # Three digits are all that a search like this can tell apart, and all that a recipe should say.
-    return float(f"{trial.suggest_float(search.name, search.low, search.high, log=search.scale == 'log'):.3g}")
+    higher = next((one.higher_is_better for one in tried if one.scores is not None), True)
+    scored = [Trial(one.settings, None if one.scores is None else one.scores[0]) for one in tried]
+    return Study(judge.label, scored, higher)
 
 
 def _told(searches: Sequence[Search]) -> dict[str, str]:
@@ -228,12 +201,3 @@ def _told(searches: Sequence[Search]) -> dict[str, str]:
 
 def _scores(studies: Sequence[Study]) -> dict[str, float]:
     return {study.label: round(study.best.score or 0.0, 4) for study in studies}
-
-
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise UserMistake("tuning needs Optuna; pip install 'idiolect[tune]'") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
