@@ -190,11 +190,18 @@ def test_a_folder_that_cannot_be_made_is_refused(recipe, elsewhere, capsys):
     assert (elsewhere / "file").read_text() == "mine"
 
 
-def test_a_run_that_diverges_says_where_and_leaves_no_results(recipe, elsewhere, capsys):
+def test_a_run_that_diverges_says_where_and_has_an_exit_code_of_its_own(recipe, elsewhere, capsys):
     arguments = ["run", recipe, "--out", "out", "--set", "training.step_size=1e30", "training.local_steps=5"]
-    assert_refused(capsys, arguments, "fedasync diverged", "client", "local step", "virtual time")
-    assert not (elsewhere / "out" / "summary.json").exists()
-    assert not list((elsewhere / "out" / "cells").iterdir())
+    assert main(arguments) == 3
+    output, error = capsys.readouterr()
+    assert "fedasync (ended early)" in output
+    assert "fedasync, seed 0, ended before its time: fedasync diverged: client" in output
+    assert "local step" in output
+    assert error == "idiolect: 1 of 1 cells diverged: fedasync with seed 0\n"
+    assert (
+        "last scored"
+        in json.loads((elsewhere / "out" / "summary.json").read_text())["algorithms"]["fedasync"]["ended"]["0"]
+    )
 
 
 def test_a_faulty_client_is_named_in_the_summary_and_in_the_terminal(recipe, elsewhere, capsys):

@@ -1,13 +1,19 @@
 """`idiolect compare` on run folders made by hand."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
+from rich.console import Console
 
 from idiolect.cli import main
+from idiolect.comparison.contrasts import Contrast, OverClients
+from idiolect.comparison.pairing import Paired
+from idiolect.comparison.rendering import print_comparison
+from idiolect.comparison.run_comparison import Compared, Comparison
 from idiolect.experiments.describing import OWN
 from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.records import CellRecord, ClientRecord
@@ -180,3 +186,19 @@ def test_folders_that_are_no_runs_are_refused(tmp_path, capsys):
     assert "--against is 'b'" in refused(capsys, one, make_run(tmp_path / "two", {"b": 0.5}), "--against", "b")
     empty = make_run(tmp_path / "empty", {"a": 0.5}, without=tuple(("a", seed) for seed in SEEDS))
     assert "nothing to compare" in refused(capsys, empty)
+
+
+def test_a_narrow_terminal_gets_lines_in_which_nothing_is_cut(tmp_path):
+    paired = Paired(0.1, 0.02, -0.11111, 0.33333, 0.01, 3)
+    found = Contrast([0, 1, 2], 0.5, 0.6, paired, 0.0123, OverClients(0.1, 0.0, 0.2, 0.5, 0.4, 0.04, 30), paired)
+    rows = [Compared(("run", "fedavg"), ("run", "a_rather_long_label"), found, 0.0123, 0.0456)]
+    comparison = Comparison("accuracy", True, "personalized", "the model", rows, [])
+    for width in (40, 80, 100, 200):
+        console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+        print_comparison(comparison, console)
+        text = console.file.getvalue()
+        assert all(len(line) <= width for line in text.splitlines())
+        assert "…" not in text
+        plain = " ".join(text.split())
+        for number in ("0.0123", "0.0456", "[-0.111, +0.333]"):
+            assert number in plain

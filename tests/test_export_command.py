@@ -1,6 +1,7 @@
 """`idiolect export` and `idiolect advise`, as a user meets them."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 from idiolect import device
 from idiolect.cli import main
 from idiolect.device import read_bundle
-from idiolect.inspection.width_advice import Candidate, choose_width
+from idiolect.errors import UserMistake
+from idiolect.export.shared_model import shared_model
+from idiolect.inspection.width_advice import Candidate, Limits, choose_width
 from idiolect.problems.data.datasets import load_images
 from idiolect.problems.models.networks import mlp
 from idiolect.quantization.layers import named_leaves, replace_leaves
@@ -128,6 +131,28 @@ def test_a_run_tells_widths_sizes_and_groups_apart(run, recipe, capsys):
 def test_a_group_of_strangers_is_refused(recipe, tmp_path, capsys):
     arguments = ["run", recipe, "--out", tmp_path / "run", "--set", "evaluation.groups.few=[4]"]
     assert "evaluation.groups.few has client 4, but clients are 0 to 3" in complaint(arguments, capsys)
+
+
+def test_the_report_shows_what_exported_models_take_and_a_damaged_table_is_refused(run, tmp_path, capsys):
+    own = shutil.copytree(run, tmp_path / "own")
+    shutil.rmtree(own / "exports", ignore_errors=True)  # what other tests have measured
+    assert main(["report", str(own)]) == 0
+    assert "Where models run" not in (own / "report.html").read_text()
+    for client in ("0", "1", "0"):
+        files = ["--client", client, "--out", str(tmp_path / f"m{client}")]
+        assert main(["export", str(own), "--algorithm", "qupel", *files]) == 0
+    measured = open_run(own).exports("qupel")
+    assert [(one.client, one.form) for one in measured] == [(0, "numpy"), (0, "onnx"), (1, "numpy"), (1, "onnx")]
+    page = (own / "report.html").read_text()
+    assert "Where models run" in page
+    assert f"<td>{measured[0].disk:,}</td><td>{measured[0].resident:,}</td>" in page
+    noted = own / "exports" / "qupel-seed0.json"
+    whole = noted.read_text()
+    for damaged in ("", "null", whole[:-9], whole.replace('"client": 0', '"client": 7'), "[" * 10**5):
+        noted.write_text(damaged)
+        assert "remove it, and export again" in complaint(["report", own], capsys)
+    assert main(["export", str(own), "--algorithm", "qupel", "--client", "0", "--out", str(tmp_path / "again")]) == 0
+    assert "The report is as before" in capsys.readouterr().out
 
 
 def test_a_bundle_is_described_and_a_damaged_one_refused(run, tmp_path, capsys):
@@ -262,11 +287,18 @@ def test_advice_runs_every_width_and_chooses_by_validation_data(recipe, tmp_path
     assert "bits = [" in text
     assert main([*arguments, "--bytes", "10"]) == 0  # nothing is run again
     assert "No width fits 10 bytes" in capsys.readouterr().out
+    assert main([*arguments, "--ms", "0.0000001", "--memory", "1000000"]) == 0
+    text = capsys.readouterr().out
+    assert "ms a sample" in text
+    assert re.search(r"No width fits the limits; the smallest model takes [\d,]+ bytes, [\d,]+ in memory", text)
+    assert main([*arguments, "--ms", "1000000"]) == 0
+    assert re.search(r"any size.*\n", capsys.readouterr().out)
 
 
 def test_mistakes_of_advice(recipe, tmp_path, capsys):
     base = ["advise", recipe, "--out", tmp_path / "w", "--algorithm"]
     assert "3 budgets, but must have 1 for all or 4" in complaint([*base, "qupel", "--bytes", "1,2,3"], capsys)
+    assert "needs a budget: say --bytes, --memory or --ms" in complaint([*base, "qupel"], capsys)
     assert "--bytes is 'many'" in complaint([*base, "qupel", "--bytes", "many"], capsys)
     assert "objective.bits is 9" in complaint([*base, "qupel", "--bytes", "1", "--widths", "9"], capsys)
     assert "with bit widths the recipe has qupel" in complaint([*base, "fedavg", "--bytes", "1"], capsys)
@@ -278,3 +310,40 @@ def test_the_narrowest_width_within_a_standard_error_of_the_best_that_fits():
     assert [choose_width(tried, budget) for budget in (50, 100, 250, 1000)] == [None, 1, 2, 2]
     sharp = [candidate._replace(error=0.001) for candidate in tried]
     assert choose_width(sharp, 1000) == 3
+
+
+def test_memory_and_time_where_a_model_runs_are_limits_too():
+    tried = [Candidate(1, 10, 0.8, 0.0, 500, 2.0), Candidate(2, 20, 0.9, 0.0, 900, 3.0), Candidate(3, 30, 1.0, 0.0)]
+    assert choose_width(tried, None, Limits(memory=600)) == 1
+    assert choose_width(tried, None, Limits(memory=1000, milliseconds=3.0)) == 2
+    assert choose_width(tried, None, Limits(milliseconds=1.0)) is None
+    assert choose_width(tried, 10, Limits(milliseconds=5.0)) == 1
+    assert choose_width(tried, None) == 3, "what nobody measured is within no limit, and within none at all"
+
+
+def test_the_shared_model_is_what_the_server_held(run, tmp_path, capsys):
+    arguments = ["export", str(run), "--algorithm", "fedavg", "--shared", "--out", str(tmp_path / "all")]
+    assert main(arguments) == 0
+    assert "shared" in capsys.readouterr().out
+    bundle, held = read_bundle(tmp_path / "all.safetensors"), open_run(run).models("fedavg").snapshot.params
+    for name, leaf in named_leaves(held).items():
+        np.testing.assert_array_equal(bundle.params[name], leaf)
+    assert bundle.about["client"] == "shared"
+    images = load_images("digits").pixels[:50]
+    session = onnxruntime.InferenceSession(tmp_path / "all.onnx", providers=["CPUExecutionProvider"])
+    logits = mlp((8, 8, 1), 10, hidden=(24, 16), activation="relu").apply(held, images, None)
+    np.testing.assert_allclose(session.run(None, {"images": images})[0], logits, rtol=1e-4, atol=1e-4)
+    assert "--int8 looks at images of the client whose model it is" in complaint([*arguments, "--int8"], capsys)
+
+
+def test_models_that_are_not_shared_as_a_whole_are_refused(run):
+    models = open_run(run).models("fedavg")
+    with pytest.raises(UserMistake, match="fedavg shares none"):
+        shared_model(models, shares=False)
+    part = jax.tree.map(lambda leaf: leaf, models.snapshot.params)
+    kept = models._replace(snapshot=models.snapshot._replace(params=jax.tree.leaves(part)[0]))
+    with pytest.raises(UserMistake, match="clients of fedavg keep a part"):
+        shared_model(kept, shares=True)
+    measuring = models.problem._replace(calibrate=lambda params, shard: jax.tree.map(lambda leaf: leaf + 1, params))
+    with pytest.raises(UserMistake, match="each client has statistics of its own"):
+        shared_model(models._replace(problem=measuring), shares=True)

@@ -1,5 +1,6 @@
 """`idiolect inspect`: what it tells of each kind of problem, what it writes, and what it expects a run to take."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from idiolect.cli import main
 from idiolect.experiments.building import build_seed
 from idiolect.experiments.recipe_files import parse_recipe
-from idiolect.inspection.cost_estimate import estimate, most_at_once
+from idiolect.inspection.cost_estimate import Cost, Estimate, estimate, most_at_once
 from idiolect.inspection.inspection_page import side_by_side
-from idiolect.inspection.inspection_tables import duration, size
+from idiolect.inspection.inspection_tables import cost_lines, duration, size
+from idiolect.inspection.peak_memory import peak_bytes
 from idiolect.network import timeline
 
 HALF, NONE = {"law": "fixed", "mean": 0.5}, {"law": "fixed", "mean": 0.0}
@@ -50,6 +52,16 @@ def test_costs_count_what_the_timeline_and_the_clients_hold():
     assert found.memory_bytes > found.process_bytes > found.data_bytes
     assert found.disk_bytes == 0
     assert "wild" in diverged.stopped  # and has not hidden the others
+
+
+def test_without_the_module_resource_the_rest_is_told(monkeypatch):
+    """As on Windows."""
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert peak_bytes() is None
+    cost = Cost("fedavg", 3, 1.0, 1.0, 1.0, 5.0, 200, 0)
+    found = Estimate(4000, 100, [cost], peak_bytes(), 2**31, 1, 1, 1.0)
+    assert found.memory_bytes == 4300
+    assert "more than 4.2 KiB of memory (data is 3.91 KiB, a model 100 B; what the process" in cost_lines(found)[0]
 
 
 def test_most_at_once_is_what_counting_finds():

@@ -16,7 +16,7 @@ ORDER = [
     ["options"],
     ["contracts"],
     ["theory", "quantization", "network", "problems", "protocols"],
-    ["objectives", "sharing", "torch"],
+    ["data", "objectives", "sharing", "torch", "refusals"],
     ["catalog"],
     ["engines"],
     ["evaluation"],
@@ -24,8 +24,9 @@ ORDER = [
     ["results"],
     ["report"],
     ["interface"],
-    ["comparison", "export", "inspection", "testing", "tuning"],
+    ["comparison", "deploy", "export", "inspection", "testing", "tracking", "tuning"],
     ["papers"],
+    ["leaderboard"],
     ["commands"],
     ["cli"],
     ["__main__"],
@@ -41,6 +42,7 @@ NEVER = {
     "theory": {"objectives", "protocols", "problems", "network", "quantization"},
     "engines": {"problems", "objectives", "protocols", "catalog", "registry", "options"},
     "evaluation": {"problems", "objectives", "protocols", "catalog"},
+    "data": {"objectives", "protocols", "network", "quantization", "theory"},
     "torch": {"objectives", "protocols", "network", "quantization", "theory"},
     "testing": {"experiments", "results", "report", "interface"},
     "comparison": {"report", "engines", "interface"},
@@ -112,6 +114,14 @@ def test_no_package_imports_another_that_imports_it():
             if following not in seen:
                 seen.add(following)
                 waiting += graph[following]
+
+
+def test_devices_and_servers_know_nothing_of_each_other():
+    """Each can be installed without the other; what they share is the messages."""
+    for one, other in (("serving", "joining"), ("joining", "serving")):
+        for module, path in MODULES.items():
+            if module.startswith(f"deploy.{one}"):
+                assert not [name for name in imports(path) if name.startswith(f"deploy.{other}")], module
 
 
 def test_no_file_name_is_used_twice():

@@ -105,17 +105,21 @@ REGISTRIES = {
     "protocol": catalog.PROTOCOLS,
     "peer": catalog.PEERS,
     "model": catalog.MODELS,
+    "token_model": catalog.TOKEN_MODELS,
     "partition": catalog.PARTITIONS,
     "problem": catalog.PROBLEMS,
 }
+FILE = {"file": "mine"}  # what has no default: whose data it is
+NEEDED = {"table": {**FILE, "target": "y"}, **dict.fromkeys(("text", "images", "femnist", "shakespeare"), FILE)}
 
 
 @pytest.mark.parametrize("what", REGISTRIES)
 def test_everything_in_the_catalog_has_defaults_and_refuses_unknown_keys(what):
     for name in REGISTRIES[what]:
-        checked(REGISTRIES[what], what, Choice(name, {}))
+        needed = NEEDED.get(name, {})
+        checked(REGISTRIES[what], what, Choice(name, needed))
         with pytest.raises(UserMistake, match=f"{what}.no_such_option is not a known key"):
-            checked(REGISTRIES[what], what, Choice(name, {"no_such_option": 1}))
+            checked(REGISTRIES[what], what, Choice(name, {**needed, "no_such_option": 1}))
 
 
 @pytest.mark.parametrize(

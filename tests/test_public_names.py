@@ -92,7 +92,7 @@ def test_examples_in_docstrings_run(module, tmp_path):
 
 
 def test_the_command_line_starts_without_jax_and_the_package_without_its_extras():
-    extras = ("ray", "torch", "onnx", "onnxruntime", "gymnasium", "pyarrow", "pandas", "torchax")
+    extras = ("ray", "torch", "onnx", "onnxruntime", "gymnasium", "pyarrow", "pandas", "torchax", "zenoh")
     extras += ("transformers", "peft", "equinox", "flax", "haiku")
     code = "import sys, idiolect.cli; print([name for name in sys.modules if name in ('jax', 'numpy')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

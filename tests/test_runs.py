@@ -50,7 +50,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def test_the_folder_holds_what_it_should_and_nothing_else(finished):
-    expected = {"recipe.toml", "metrics.jsonl", "clients.csv", "summary.json", "report.html", ".lock"}
+    expected = {"recipe.toml", "metrics.csv", "metrics.jsonl", "clients.csv", "summary.json", "report.html", ".lock"}
     expected |= {f"traits/seed{seed}.json" for seed in SEEDS}
     for cell in CELLS:
         expected |= {f"cells/{cell}.json", f"timelines/{cell}.csv", f"params/{cell}.safetensors"}
@@ -125,7 +125,7 @@ def test_parameters_can_be_loaded_and_clients_that_keep_something_have_theirs(fi
 
 def test_what_clients_hold_is_noted_when_a_run_begins(finished):
     noted = json.loads((finished / "traits" / "seed0.json").read_text())["clients"]
-    assert noted == {str(client): {"samples": 8, "label_skew": None} for client in range(5)}
+    assert noted == {str(client): {"samples": 8, "label_skew": None, "name": ""} for client in range(5)}
 
 
 def test_the_same_seeds_give_the_same_bytes(finished, tmp_path):

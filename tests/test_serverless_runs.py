@@ -10,6 +10,8 @@ from safetensors.numpy import load_file
 from idiolect.cli import main
 from idiolect.experiments.building import build_seed
 from idiolect.experiments.recipe_files import load_recipe
+from idiolect.experiments.records import DISTANCE
+from idiolect.experiments.serialization import read_cell
 from idiolect.network.round_files import load_rounds
 
 RECIPE = """
@@ -90,12 +92,12 @@ def test_every_point_has_a_ledger_that_adds_up(finished):
         for point in points(finished, label):
             parts = [point["reports"][f"y_{where}"] for where in ("with_agents", "under_way", "recoverable", "leaked")]
             assert sum(parts) == pytest.approx(5)
-            assert {"consensus_gap", "smallest_y", "distance_to_optimum"} <= point["reports"].keys()
+            assert {"consensus_gap", "smallest_y", DISTANCE} <= point["reports"].keys()
     assert any(point["reports"]["y_recoverable"] > 0 for point in points(finished, "pars_push")), "lost for now"
 
 
 def test_it_learns_the_minimiser_of_what_it_minimises(finished):
-    first, *_, last = (point["reports"]["distance_to_optimum"] for point in points(finished, "pars_push"))
+    first, *_, last = (point["reports"][DISTANCE] for point in points(finished, "pars_push"))
     assert last < 0.3 * first
 
 
@@ -236,3 +238,11 @@ def test_without_weights_of_that_kind_a_silent_network_is_no_mistake(recipe, tmp
     arguments = ["--set", *settings, "--seed", "0", "--timeline", table, "--out", str(tmp_path / "out")]
     assert main(["run", recipe, *arguments]) == 0
     assert points(tmp_path / "out", "dpsgd")[-1]["reports"]["y_leaked"] == 0
+
+
+def test_runs_that_called_a_squared_distance_a_distance_can_be_read(finished):
+    record = json.loads((finished / "cells" / "pars_push-seed0.json").read_text())
+    before = [point["reports"][DISTANCE] for point in record["points"]]
+    for point in record["points"]:
+        point["reports"]["distance_to_optimum"] = point["reports"].pop(DISTANCE)
+    assert [point.reports[DISTANCE] for point in read_cell(record).points] == before

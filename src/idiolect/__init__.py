@@ -20,6 +20,7 @@ _WHERE = {
     "Experiment": "experiments.value",
     "Interrupted": "errors",
     "Links": "network",
+    "LocalOptimizer": "contracts",
     "NamedAlgorithm": "experiments.recipe_tables",
     "Network": "network",
     "Objective": "contracts",
@@ -59,6 +60,7 @@ _DECORATORS = {
     "partition": "PARTITIONS",
     "peer": "PEERS",
     "protocol": "PROTOCOLS",
+    "token_model": "TOKEN_MODELS",
     "topology": "TOPOLOGIES",
 }
 
@@ -73,6 +75,7 @@ __all__ = [
     "Experiment",
     "Interrupted",
     "Links",
+    "LocalOptimizer",
     "NamedAlgorithm",
     "Network",
     "Objective",
@@ -109,6 +112,7 @@ __all__ = [
     "run",
     "stateless",
     "timeline",
+    "token_model",
     "topology",
     "write_report",
 ]
@@ -133,6 +137,7 @@ if TYPE_CHECKING:
     from idiolect.comparison.run_comparison import compare_runs
     from idiolect.contracts import (
         Algorithm,
+        LocalOptimizer,
         Objective,
         Peer,
         Problem,
@@ -168,4 +173,5 @@ if TYPE_CHECKING:
     partition: _Registry
     peer: _Registry
     protocol: _Registry
+    token_model: _Registry
     topology: _Registry

@@ -9,18 +9,29 @@ from idiolect import __version__
 from idiolect.commands import (
     advise_command,
     compare_command,
+    completion_command,
     export_command,
     inspect_command,
+    join_command,
+    keys_command,
+    leaderboard_command,
     list_command,
+    network_command,
+    new_command,
+    peer_command,
     report_command,
     reproduce_command,
     run_command,
+    serve_command,
+    show_command,
     tune_command,
 )
 from idiolect.errors import Diverged, Refused, UserMistake, in_one_line
 
 _COMMANDS = (
+    new_command,
     list_command,
+    show_command,
     inspect_command,
     run_command,
     report_command,
@@ -29,11 +40,17 @@ _COMMANDS = (
     export_command,
     advise_command,
     tune_command,
+    leaderboard_command,
+    keys_command,
+    serve_command,
+    join_command,
+    peer_command,
+    network_command,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a user's mistake and a diverging run end with one sentence and exit code 2."""
+    """Run a command; a user's mistake ends with one sentence and exit code 2, and so does what diverges entirely."""
     options = _parser().parse_args(arguments)
     try:
         _remember_compiled_programs()
@@ -54,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in _COMMANDS:
         module.add(commands)
+    completion_command.add(commands, _parser)
     return parser
 
 

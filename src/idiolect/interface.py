@@ -5,21 +5,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from idiolect.contracts import Algorithm, Params, Problem, Screening, StepRule
+from idiolect.contracts import Algorithm, LocalOptimizer, Params, Problem, Screening, StepRule
 from idiolect.engines import Workers
 from idiolect.engines.tree_store import MemoryBudget
-from idiolect.errors import UserMistake
+from idiolect.errors import Diverged, UserMistake
 from idiolect.evaluation.scores import Budget
-from idiolect.experiments.building import BuiltSeed, build_problem, build_seed
+from idiolect.experiments.building import BuiltSeed, build_seed
 from idiolect.experiments.cell_results import Result
+from idiolect.experiments.data_files import with_digests
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.least_sizes import check_size
 from idiolect.experiments.places import Place, check_place, opened
 from idiolect.experiments.pretraining import pretraining
 from idiolect.experiments.recipe_files import completed, load_recipe
 from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining
-from idiolect.experiments.references import score_reference
-from idiolect.experiments.running import Progress, Services, run_cells, unfinished_seeds
+from idiolect.experiments.running import Listen, Progress, Services, run_cells, unfinished_seeds
 from idiolect.experiments.sources import made_by, source_of
 from idiolect.experiments.value import Experiment
 from idiolect.network.delays import Network
@@ -27,15 +27,17 @@ from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
 from idiolect.network.topologies import Wire, erdos_renyi
 from idiolect.network.unreliable_links import Links
+from idiolect.options import Seed, checked_value
 from idiolect.own_code import reference_to
 from idiolect.protocols.attacks import Attack
+from idiolect.report.progress import watched
 from idiolect.results.beginning import begin_folder, check_clock, check_folder
 from idiolect.results.checkpoint_files import Pace, checkpoints
 from idiolect.results.folder import RunFolder
 from idiolect.results.run import Run
+from idiolect.results.seed_notes import mend_notes, note_seed
 from idiolect.results.summary_files import write_summary
 from idiolect.results.trained_models import TrainedModels, fitting, identified, open_trained
-from idiolect.results.traits import knows_traits, write_traits
 from idiolect.trees import names_of
 
 
@@ -47,6 +49,7 @@ def run(
     place: Place = Place(),
     code: Sequence[str] = (),
     progress: Callable[[Progress], None] = lambda state: None,
+    listen: Listen = lambda label, seed, point: None,
     pace: Pace = Pace(),
     memory: int = MemoryBudget().bytes,
     stop: Callable[[], bool] = lambda: False,
@@ -56,7 +59,8 @@ def run(
     """Run an experiment into a folder, or what is missing of it there.
 
     A run that was interrupted, or killed, goes on when this is called again, to the same bytes. A folder that belongs
-    to another experiment is refused with the difference named.
+    to another experiment is refused with the difference named. An algorithm that diverges does not keep the others
+    from running: its end is its result, and `diverged` of the run has it.
 
     Args:
         experiment: A value, an importable function that makes one (which actors elsewhere can call as well), or the
@@ -67,6 +71,7 @@ def run(
         place: Where clients work, and by which clock.
         code: Modules and files that register what a recipe names, for actors elsewhere.
         progress: Hears how far the run is.
+        listen: Hears every point of every algorithm and seed as it is scored, such as `idiolect.tracking.listening`.
         pace: How often the run is saved.
         memory: Bytes of what clients keep; the rest goes to disk.
         stop: If it says so, the run is saved and `Interrupted` is raised.
@@ -83,9 +88,9 @@ def run(
         >>> idiolect.run(mine, out=tmp / "mine").summary.metric
         'loss'
     """
-    chosen = identified(_experiment(experiment, settings, notice))
-    check_size(chosen, yes=yes)
     out, where = Path(out), None if data_dir is None else Path(data_dir)
+    chosen = with_digests(identified(_experiment(experiment, settings, notice)), where)
+    check_size(chosen, yes=yes)
     check_clock(out, place.clock)
     check_place(place, chosen)
     check_folder(out, chosen)
@@ -98,14 +103,14 @@ def run(
         with Workers() as workers:
             others = {"data_dir": where, "place": place, "code": code, "pace": pace, "memory": memory, "stop": stop}
             starts = first_models(chosen, out, notice=notice, **others)
-            services = Services(workers, progress, checkpointers, execution)
-            on_seed = partial(_note_seed, folder, chosen)
+            services = Services(workers, progress, checkpointers, execution, outlive=True, listen=listen)
+            on_seed = partial(note_seed, folder, chosen)
             for result in run_cells(
                 chosen, services, data_dir=where, first=first, skip=folder.has, on_seed=on_seed, starts=starts
             ):
                 folder.add(result)
         for seed in chosen.seeds:
-            _mend_notes(folder, chosen, seed, where)
+            mend_notes(folder, chosen, seed, where)
         folder.forget_checkpoints()
         return _summed_up(Run(out, chosen, runnable=True, data_dir=where, advice=first.advice))
 
@@ -125,9 +130,16 @@ def first_models(
     else:
         before = completed(pretraining(experiment))
         notice(f"training {before.labels[0]} until {before.horizon:g} first, with whose models all others begin")
-        run(before, out=out / "start", notice=notice, **others)
+        check_end(run(before, out=out / "start", notice=notice, **others))
         trained = TrainedModels(out / "start", before.labels[0])
     return lambda built: trained.model(built.seed, built.problem)
+
+
+def check_end(found: Run) -> Run:
+    """The run, if none of its cells has diverged, for whoever needs all of them."""
+    for cell in found.diverged:
+        raise Diverged(cell.ended)
+    return found
 
 
 def _experiment(
@@ -157,27 +169,6 @@ def _built_first(experiment: Experiment, out: Path, data_dir: Path | None, place
     return build_seed(experiment, seed, data_dir, timelines=place.clock == "virtual")
 
 
-def _note_seed(folder: RunFolder, experiment: Experiment, built: BuiltSeed) -> None:
-    """What is noted of a seed before its clients work: who holds what, and what references score."""
-    _write_notes(folder, experiment, built.seed, built.problem)
-
-
-def _mend_notes(folder: RunFolder, experiment: Experiment, seed: int, data_dir: Path | None) -> None:
-    """Note again what is damaged or missing of a seed's notes, though all of its cells are there."""
-    if not knows_traits(folder, seed) or not all(
-        folder.knows_reference(name, seed) for name in experiment.evaluation.references
-    ):
-        _write_notes(folder, experiment, seed, build_problem(experiment, seed, data_dir))
-
-
-def _write_notes(folder: RunFolder, experiment: Experiment, seed: int, problem: Problem) -> None:
-    if not knows_traits(folder, seed):
-        write_traits(folder, seed, problem.clients)
-    for name in experiment.evaluation.references:
-        if not folder.knows_reference(name, seed):
-            folder.add_reference(score_reference(experiment, problem, name, seed))
-
-
 def _summed_up(found: Run) -> Run:
     """Write the tables and the report of a run whose cells are finished."""
     # Here, since drawing takes a while to import, and `learn` draws nothing.
@@ -199,6 +190,7 @@ def learn(
     step_size: float = 0.01,
     batch_size: int = 32,
     step_rule: StepRule = StepRule(),
+    optimizer: LocalOptimizer = LocalOptimizer(),
     network: Network = Network(),
     topology: Wire = erdos_renyi(probability=0.3),
     links: Links = Links(),
@@ -211,6 +203,7 @@ def learn(
     trajectory: bool = False,
     start: Params | None = None,
     seed: int = 0,
+    progress: bool | Callable[[Progress], None] = True,
 ) -> Result:
     """Run one algorithm on a problem, in virtual time: one cell of an experiment, without a folder.
 
@@ -223,6 +216,7 @@ def learn(
         step_size: Of a named algorithm.
         batch_size: Of a named algorithm.
         step_rule: Of a named algorithm without a server.
+        optimizer: Of a named algorithm's clients.
         network: When clients work, with a server.
         topology: Who can send to whom, without one.
         links: And what happens to messages; a round is a unit of time.
@@ -235,6 +229,7 @@ def learn(
         trajectory: Keep every client's model at every point; without a server these are the agents' z.
         start: A trained model to begin with, in place of a drawn one.
         seed: Of the start, the batches and what the network does.
+        progress: Whether a bar is shown, where somebody watches a terminal; or a function that hears of the run.
 
     Returns:
         The scores, the timeline, the shared model, and of each client the model that it has (`received`) and what its
@@ -252,27 +247,27 @@ def learn(
         >>> bool((agents.trajectory[-1].models[2] == agents.received(2)).all())
         True
     """
-    if timeline is not None:
+    if isinstance(timeline, Timeline | Rounds):
         horizon = float(timeline.length if isinstance(timeline, Rounds) else timeline.arrived.max())
     line: NamedAlgorithm | Algorithm
     if isinstance(algorithm, Algorithm):
         line = algorithm
     else:
-        training = OwnTraining.model_construct(
-            local_steps=local_steps, step_size=step_size, batch_size=batch_size, step_rule=step_rule
+        training = OwnTraining(
+            local_steps=local_steps,
+            step_size=step_size,
+            batch_size=batch_size,
+            step_rule=step_rule,
+            optimizer=optimizer,
         )
-        line = NamedAlgorithm.model_construct(
-            name=algorithm, objective=dict(objective or {}), protocol=dict(protocol or {}), training=training
-        )
-    evaluation = Evaluation(
-        points=points,
-        steps=list(budget.steps),
-        step_size=budget.step_size,
-        batch_size=budget.batch_size,
-        split=budget.split,
-        at_most=budget.at_most,
-        headline="own",
-    )
+        name = checked_value("algorithm", str, algorithm)
+        options: dict[str, Any] = {"objective": objective or {}, "protocol": protocol or {}}
+        line = NamedAlgorithm(name=name, training=training, **options)
+    if not isinstance(budget, Budget):
+        raise UserMistake(f"budget is {budget!r}, but must be an idiolect.Budget")
+    asked = {**budget._asdict(), "tunes": list(budget.tunes) or None}
+    evaluation = Evaluation(points=points, headline="own", **asked)
+    seed = checked_value("seed", Seed, seed)
     cell = Experiment(
         problem,
         [line],
@@ -287,7 +282,7 @@ def learn(
         attack=attack,
     )
     first = None if start is None else fitting(names_of("server", start), problem, "start")
-    with Workers() as workers:
-        services = Services(workers, keep_models=trajectory)
+    with Workers() as workers, watched(cell, progress) as show:
+        services = Services(workers, show, keep_models=trajectory)
         (result,) = run_cells(completed(cell), services, starts=lambda built: first)
     return result

@@ -9,14 +9,31 @@ import difflib
 import inspect
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from idiolect.errors import UserMistake
 from idiolect.registry import REGISTRIES, Choice, Factory, Registry
 
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 GIVEN = ("seed", "data_dir")  # what a factory may want that comes from the run, not from its user
+
+
+_OURS = "Value error, "  # what pydantic puts before sentences of ours
+_LONGEST = 200  # characters of a value in a sentence
+
+
+class TableMistake(UserMistake):
+    """A mistake in a table of its own, told from that table's keys on, or of the table as a whole."""
+
+    def __init__(self, said: str, *, of_whole: bool = False) -> None:
+        super().__init__(said)
+        self.of_whole = of_whole
+
+    def within(self, path: str) -> str:
+        """The same, told from outside of the table."""
+        return f"{path}{' ' if self.of_whole else '.'}{self}" if path else str(self)
 
 
 class OneOf(NamedTuple):
@@ -30,6 +47,16 @@ class OneOf(NamedTuple):
         return REGISTRIES[self.kind]
 
 
+class NamesFiles(NamedTuple):
+    """Marks an option that names files of data; whoever runs the problem notes a digest of their content."""
+
+
+def file_options(factory: Factory) -> list[str]:
+    """The options of a factory that name files of data."""
+    hints = get_type_hints(factory, include_extras=True)
+    return [name for name, hint in hints.items() if any(isinstance(mark, NamesFiles) for mark in get_args(hint)[1:])]
+
+
 def make(registry: Registry, what: str, choice: Choice, *args: Any, **given: Any) -> Any:
     """Call the chosen factory with checked options, and with what it wants of the arguments that the caller adds."""
     return maker(registry, what, choice)(*args, **_wanted(registry[choice.name], given))
@@ -39,7 +66,8 @@ def maker(registry: Registry, what: str, choice: Choice) -> Factory:
     """The chosen factory with its options checked and filled in, not yet called."""
     options, nested = checked(registry, what, choice), _nested(registry[choice.name])
     for name, inner in nested.items():
-        options[name] = maker(inner.registry, f"{what}.{name}", options[name])
+        if options[name] is not None:
+            options[name] = maker(inner.registry, f"{what}.{name}", options[name])
     return partial(registry[choice.name], **options)
 
 
@@ -47,7 +75,7 @@ def checked(registry: Registry, what: str, choice: Choice) -> dict[str, Any]:
     """The factory's keyword arguments, complete with defaults, or one sentence on what is wrong."""
     known(registry, what, choice.name)
     factory = registry[choice.name]
-    model, nested = _options_model(factory), _nested(factory)
+    model, nested = options_model(factory), _nested(factory)
     try:
         values = model.model_validate(dict(choice.options))
     except ValidationError as error:
@@ -55,7 +83,8 @@ def checked(registry: Registry, what: str, choice: Choice) -> dict[str, Any]:
     found = {key: getattr(values, key) for key in type(values).model_fields}
     for name, inner in nested.items():
         where = f"{what}.{name}"
-        found[name] = complete(inner.registry, where, as_choice(found[name], where, inner.registry))
+        if found[name] is not None:  # which an option with the default None may stay
+            found[name] = complete(inner.registry, where, as_choice(found[name], where, inner.registry))
     return found
 
 
@@ -100,6 +129,15 @@ def known(names: Iterable[str], what: str, name: str) -> None:
         raise UserMistake(f"{what} is '{name}'{_guess(name, choices)}{_listed(choices)}")
 
 
+def checked_value(what: str, kind: Any, value: Any) -> Any:
+    """An argument of a Python function as its type has it, or one sentence on why it is none."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserMistake(_complaint(first, ".".join([what, *map(str, first["loc"])]))) from None
+
+
 def sentence(error: ValidationError, model: type[BaseModel], where: str = "") -> str:
     """The first complaint of pydantic in one sentence: the field, the value, what would be right."""
     first = error.errors()[0]
@@ -110,11 +148,26 @@ def sentence(error: ValidationError, model: type[BaseModel], where: str = "") ->
         return f"{path} is not a known key{_guess(place[-1], names)}{_listed(names)}"
     if first["type"] in ("missing", "missing_argument"):
         return f"{path} is missing"
-    if isinstance(cause := (first.get("ctx") or {}).get("error"), UserMistake):  # it names its key, but not where
+    cause = (first.get("ctx") or {}).get("error")
+    if isinstance(cause, TableMistake):
+        return cause.within(path)
+    if isinstance(cause, UserMistake):  # it names its key, but not where
         return ".".join([*place[:-1], str(cause)])
     if not first["loc"]:
-        return first["msg"].removeprefix("Value error, ")
-    return f"{path} is {first['input']!r}, but {first['msg'][0].lower() + first['msg'][1:]}"
+        return first["msg"].removeprefix(_OURS)
+    return _complaint(first, path)
+
+
+def _complaint(first: Any, path: str) -> str:
+    """What pydantic says of a value, with the whole path to it."""
+    message = first["msg"].removeprefix(_OURS)
+    return f"{path} is {_shown(first['input'])}, but {message[0].lower() + message[1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence; of what is long, the kind will do."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST and "\n" not in text else f"a {type(value).__name__}"
 
 
 def _wanted(factory: Factory, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +176,8 @@ def _wanted(factory: Factory, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in parameters}
 
 
-def _options_model(factory: Factory) -> type[BaseModel]:
+def options_model(factory: Factory) -> type[BaseModel]:
+    """The options of a factory as a model that checks them."""
     hints, nested = get_type_hints(factory, include_extras=True), _nested(factory)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(factory).parameters.items():

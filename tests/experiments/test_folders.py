@@ -171,5 +171,5 @@ def test_no_name_in_a_folder_leads_out_of_it(change, tmp_path):
     lines = lines if "name =" in lines else lines + 'name = "fedavg"\n'
     evaluation = '[evaluation]\nreferences = ["../outside"]\n' if change == "references" else ""
     (tmp_path / "recipe.toml").write_text(evaluation + lines)
-    with pytest.raises(UserMistake, match="should match pattern"):
+    with pytest.raises(UserMistake, match="must begin with a letter or a digit"):
         idiolect.open_run(tmp_path)

@@ -27,7 +27,7 @@ def test_the_agents_models_are_those_that_were_scored(agents):
         assert sorted(at.models) == [0, 1, 2, 3]
         assert at.shared == pytest.approx(np.mean(list(at.models.values()), axis=0), rel=1e-5)
         apart = np.mean([np.square(z - optimum).sum() for z in at.models.values()])
-        assert point.reports["distance_to_optimum"] == pytest.approx(apart, rel=1e-4)
+        assert point.reports["squared_distance_to_optimum"] == pytest.approx(apart, rel=1e-4)
     assert not np.array_equal(agents.trajectory[-1].models[0], agents.trajectory[-1].models[1])
 
 

@@ -132,3 +132,19 @@ def test_a_path_may_be_a_string_and_must_be_a_run(returned, tmp_path: Path):
     assert idiolect.open_run(str(returned.path)).cells == returned.cells
     with pytest.raises(UserMistake, match="is no run folder"):
         idiolect.open_run(tmp_path)
+
+
+def test_curves_are_one_tidy_table(returned):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.read_csv(returned.path / "metrics.csv", dtype={"budget": str})
+    pandas.testing.assert_frame_equal(table, returned.frame())
+
+
+def test_learn_shows_how_far_it_is_to_whoever_asks(capsys):
+    heard: list[Any] = []
+    problem = idiolect.problems.synthetic.quadratics(clients=2, dimension=2)
+    result = idiolect.learn(problem, "fedavg", horizon=30.0, points=1, progress=heard.append)
+    assert (heard[0].compiling, heard[-1].time, heard[-1].metric) == (True, 30.0, "loss")
+    assert repr(result).startswith("Result(fedavg, seed 0, loss ")
+    assert "\n" not in repr(result)
+    assert capsys.readouterr().err == "", "nobody watches"

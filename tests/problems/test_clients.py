@@ -102,7 +102,7 @@ def test_holding_everybody_out_is_refused(clients, unseen):
         (numbered([5]), {"unseen": 1.0}, ["unseen is 1.0"]),
         (numbered([5]), {"unseen": -0.1}, ["unseen is -0.1"]),
         (numbered([5]), {"unseen": float("nan")}, ["unseen is nan"]),
-        ([{"x": np.zeros(5), "y": np.zeros(4)}], {}, ["client 0", "different lengths [4, 5]"]),
+        ([{"x": np.zeros(5), "y": np.zeros(4)}], {}, ["client 0", "different lengths (x 5, y 4)"]),
         ([], {}, ["client"]),
     ],
 )

@@ -165,3 +165,12 @@ def test_cifar_pixels_come_as_rows_columns_and_colours(tmp_path):
     assert images.pixels[59_999, 0, 0].tolist() == [10, 20, 30]
     assert images.pixels[0, 4, 9].tolist() == [10, 99, 30]
     assert images.labels[::10_000].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_files_that_lie_one_folder_too_high_are_found_for_the_user(tmp_path):
+    """Those of MNIST have the same names, so that a folder of both must tell them apart."""
+    write_mnist(tmp_path)
+    with pytest.raises(UserMistake, match=rf"lie in {tmp_path}, but must lie in its folder fashion_mnist"):
+        load_images("fashion_mnist", tmp_path)
+    with pytest.raises(UserMistake, match=r"not found in .*there in fashion_mnist, fashion-mnist, FashionMNIST/raw"):
+        load_images("fashion_mnist", tmp_path / "elsewhere")

@@ -1,5 +1,6 @@
 """Every mistake in a recipe is named in one sentence."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -207,7 +208,9 @@ def test_a_lambda_that_does_not_exceed_the_smoothness_is_refused(name):
 
 @pytest.mark.parametrize("name", catalog.PROBLEMS)
 def test_the_options_of_every_problem_are_checked_with_the_recipe(name):
-    tables = {"problem": {"name": name, "clients": 3}, "algorithms": [{"name": "local"}]}
+    known = inspect.signature(catalog.PROBLEMS[name]).parameters
+    needed = {option: "mine" for option in ("file", "target") if option in known}  # whose data it is has no default
+    tables = {"problem": {"name": name, "clients": 3, **needed}, "algorithms": [{"name": "local"}]}
     assert parse_recipe(tables).problem.options["clients"] == 3
     tables["problem"]["cleints"] = 3
     with pytest.raises(UserMistake, match=r"problem\.cleints is not a known key \(did you mean 'clients'\?\)"):
@@ -218,3 +221,9 @@ def test_an_algorithm_s_own_training_wins_over_the_common_one():
     tables = quadratic_tables(name="local", training={"step_size": 0.5}) | {"training": {"local_steps": 7}}
     algorithm = built(parse_recipe(tables))
     assert (algorithm.step_size, algorithm.local_steps, algorithm.batch_size) == (0.5, 7, 32)
+
+
+def test_more_clients_than_the_data_can_feed_are_refused_with_how_many_it_can():
+    tables = {"problem": {"name": "digits", "clients": 5000}, "algorithms": [{"name": "local"}]}
+    with pytest.raises(UserMistake, match=r"problem\.clients is 5000, but the 1797 samples of digits .* 599 at the"):
+        build_problem(parse_recipe(tables), 0)

@@ -32,7 +32,7 @@ def cell(*, higher: bool = True, seed: int = 0, ended: str = "", shares: bool = 
 
 def report_data(*cells: CellRecord, after: str = "own") -> ReportData:
     traits = {("mine", c.seed): {k: Traits(samples=10.0 * (k + 1)) for k in range(4)} for c in cells}
-    return ReportData([], ["mine"], [PageCell("mine", c, "0", after) for c in cells], [], {}, traits)
+    return ReportData([], ["mine"], [PageCell("mine", c, "0", after) for c in cells], [], {}, traits, {})
 
 
 def test_losers_are_those_whose_score_falls():

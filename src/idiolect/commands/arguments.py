@@ -19,11 +19,24 @@ RECIPE_HELP = "a TOML file, a built-in name, or file.py:function that makes an e
 def ask_for_recipe(command: argparse.ArgumentParser, *, seeds: bool = True) -> None:
     """Settings on top of a recipe, code of one's own and, unless the command chooses them, seeds."""
     ask_for_code(command)
-    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
+    ask_for_settings(command)
     if seeds:
         either = command.add_mutually_exclusive_group()
         either.add_argument("--seed", metavar="N", help="one seed instead of the recipe's")
         either.add_argument("--seeds", metavar="N,N,…", help="these seeds instead of the recipe's")
+
+
+def ask_for_settings(command: argparse.ArgumentParser) -> None:
+    """Settings on top of a recipe."""
+    command.add_argument(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="path.to.key=value",
+        dest="settings",
+        help="change a recipe, such as horizon=50 or algorithms.persa_fl_me.objective.lambda=25",
+    )
 
 
 def ask_for_code(command: argparse.ArgumentParser) -> None:

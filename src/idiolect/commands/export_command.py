@@ -2,10 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from idiolect.commands.arguments import ask_for_code, ask_for_data, open_saved
 from idiolect.errors import UserMistake
+
+if TYPE_CHECKING:
+    from idiolect.results.export_files import Measured
+    from idiolect.results.run import Run
 
 
 def add(commands: Any) -> None:
@@ -14,8 +18,9 @@ def add(commands: Any) -> None:
     export.set_defaults(command=_export)
     export.add_argument("run", type=Path, help="a run folder")
     whose = export.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--client", type=int, metavar="I")
+    whose.add_argument("--client", type=int, metavar="I", help="this client's own model")
     whose.add_argument("--all", action="store_true", help="every client's, into the folder --out, with a table")
+    whose.add_argument("--shared", action="store_true", help="the model that clients share, before anybody adapts it")
     export.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="*.safetensors, *.onnx, *.c, or the first two if bare"
     )
@@ -36,16 +41,34 @@ def add(commands: Any) -> None:
 def _export(options: argparse.Namespace) -> int:
     from idiolect.export.export_tables import print_shipped
     from idiolect.export.measuring import measure
-    from idiolect.export.run_models import read_wanted, ship, ship_all
+    from idiolect.export.run_models import read_wanted, ship, ship_all, ship_shared
 
     also = [name for name in ("c", "int4", "int8") if getattr(options, name)]
     wanted = read_wanted(also, options.sign)
     run = open_saved(options)
     models = run.models(options.algorithm, options.seed)
-    one = [] if options.all else [ship(run, models, options.client, options.out, wanted)]
-    shipped = one or ship_all(run, models, options.out, wanted)
-    print_shipped(run, models, shipped, measure(models, shipped))
+    if options.all:
+        shipped = ship_all(run, models, options.out, wanted)
+    elif options.shared:
+        shipped = [ship_shared(run, models, options.out, wanted)]
+    else:
+        shipped = [ship(run, models, options.client, options.out, wanted)]
+    measured = measure(models, shipped)
+    print_shipped(run, models, shipped, measured)
+    if measured:
+        _note(run, models.label, models.seed, measured)
     return 0
+
+
+def _note(run: "Run", label: str, seed: int, measured: "list[Measured]") -> None:
+    """Put the numbers into the run's report; a folder that cannot be written keeps its own."""
+    from idiolect.report.writing import PAGE, write_report
+
+    try:
+        run.note_exports(label, seed, measured)
+        write_report([run.path], run.path / PAGE)
+    except UserMistake as mistake:
+        print(f"The report is as before: {mistake}")
 
 
 def _bundle(options: argparse.Namespace) -> int:

@@ -2,8 +2,6 @@
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +77,7 @@ def _list() -> int:
 
 def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
     """One after the other; with several, what one lacks does not keep the others from being run."""
+    from idiolect.commands.progress_bar import progress_bar
     from idiolect.commands.stopping import stopping_gently
     from idiolect.papers.claim_files import reproduce
 
@@ -86,7 +85,7 @@ def _perform(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
     with stopping_gently(say) as stopping:
         try:
             for exhibit in exhibits:
-                with _progress_bar() as progress:
+                with progress_bar() as progress:
                     request = _request(exhibit, options)._replace(progress=progress, stop=stopping.asked)
                     try:
                         records[exhibit.name] = reproduce(exhibit, request)
@@ -188,16 +187,3 @@ def _again(options: argparse.Namespace) -> str:
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[str, float], None]]:
-    """What is being done and how far it is; silent if nobody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(task, completed=share, description=what)

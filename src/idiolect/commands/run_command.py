@@ -25,15 +25,22 @@ if TYPE_CHECKING:
     from idiolect.experiments.value import Experiment
 
 
+DIVERGED = 3  # the exit code of a run that is finished, but for algorithms that diverged
+_CODES = (
+    "Exit codes: 0 all is finished; 2 a mistake, told in one sentence; 3 all is finished, but an algorithm diverged, "
+    "and its end is its result; 130 or 143 stopped by Ctrl-C or SIGTERM, and what is done is kept."
+)
+
+
 def add(commands: Any) -> None:
     """Teach the command line `run` and `resume`."""
-    run = commands.add_parser("run", help="run an experiment into a folder")
+    run = commands.add_parser("run", help="run an experiment into a folder", epilog=_CODES)
     run.set_defaults(command=_run)
     run.add_argument("recipe", nargs="?", default="demo", help=RECIPE_HELP)
     ask_for_recipe(run)
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
-    resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed")
+    resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed", epilog=_CODES)
     resume.set_defaults(command=_resume)
     resume.add_argument("out", type=Path, metavar="RUN", help="its folder")
     ask_for_code(resume)
@@ -41,6 +48,13 @@ def add(commands: Any) -> None:
         ask_for_data(command)
         _add_survival(command)
         _add_place(command)
+        command.add_argument(
+            "--track",
+            action="append",
+            default=[],
+            choices=["tensorboard", "mlflow", "wandb"],
+            help="tell this tracker of every point as the run goes on; may be given more than once",
+        )
 
 
 def _add_survival(command: argparse.ArgumentParser) -> None:
@@ -93,13 +107,20 @@ def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int
     from idiolect.commands.stopping import stopping_gently
     from idiolect.experiments.places import Place
     from idiolect.interface import run
-    from idiolect.report.terminal import print_summary, progress_bar
+    from idiolect.report.progress import progress_bar
+    from idiolect.report.terminal import print_summary
     from idiolect.results.checkpoint_files import Pace
+    from idiolect.results.folder import RunFolder
+    from idiolect.tracking import listening
 
     place = Place(options.engine, options.address, options.clock, options.actors, options.patience)
     with stopping_gently(say) as stopping:
         try:
-            with progress_bar(experiment) as progress:
+            finished = RunFolder(out).count(experiment)
+            with (
+                listening(options.track, experiment, out, say) as listen,
+                progress_bar(experiment, finished) as progress,
+            ):
                 found = run(
                     experiment,
                     out=out,
@@ -107,6 +128,7 @@ def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int
                     place=place,
                     code=options.code,
                     progress=progress,
+                    listen=listen,
                     pace=Pace(seconds=options.checkpoint_every),
                     memory=int(options.client_memory * 2**30),
                     stop=stopping.asked,
@@ -120,11 +142,15 @@ def _go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int
     for line in found.summary.advice:
         print(f"idiolect: note: {line}", file=sys.stderr)
     print(f"Run folder: {out}   summary: {out / 'summary.json'}   report: {out / 'report.html'}")
-    return 0
+    if found.diverged:
+        told = ", ".join(f"{cell.label} with seed {cell.seed}" for cell in found.diverged)
+        say(f"{len(found.diverged)} of {len(experiment.labels) * len(experiment.seeds)} cells diverged: {told}")
+    return DIVERGED if found.diverged else 0
 
 
 def _again(place: "Place", options: argparse.Namespace) -> str:
     """The options with which the same run goes on."""
     code = "".join(f" --with {where}" for where in options.code)
     data = f" --data-dir {options.data_dir}" if options.data_dir else ""
+    data += "".join(f" --track {name}" for name in options.track)
     return code + data + "".join(f" --{name} {value}" for name, value in place.chosen().items())

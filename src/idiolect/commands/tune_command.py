@@ -10,6 +10,7 @@ from idiolect.commands.arguments import (
     RECIPE_HELP,
     ask_for_code,
     ask_for_data,
+    ask_for_settings,
     count,
     read_experiment,
     say,
@@ -38,7 +39,7 @@ def add(commands: Any) -> None:
         "--seeds", required=True, metavar="N,N,…", help="to choose on; none of those that are scored later"
     )
     tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="what is finished there is not run again")
-    tune.add_argument("--set", nargs="+", action="extend", default=[], metavar="path.to.key=value", dest="settings")
+    ask_for_settings(tune)
     ask_for_code(tune)
     ask_for_data(tune)
 

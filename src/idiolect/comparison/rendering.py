@@ -1,9 +1,10 @@
 """A comparison of runs, for people and for programs."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from idiolect.comparison.contrasts import Contrast
@@ -18,25 +19,54 @@ _METHODS = (
 )
 
 
+class Rows(NamedTuple):
+    """A table as text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def add(self, *row: str) -> None:
+        """One more row."""
+        self.rows.append(row)
+
+
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
     """Two tables, over seeds and over clients, and what they can be trusted for."""
     console = console or Console()
-    console.width = max(console.width, 140)  # a wide table is better than a folded one
+    if not console.is_terminal:
+        console.width = max(console.width, 140)  # whoever reads it later has a wide page
     better = "higher is better" if comparison.higher_is_better else "lower is better"
     console.print(f"{comparison.metric} ({better}) of {comparison.what}", highlight=False, markup=False)
-    console.print(_over_seeds(comparison))
-    console.print(_over_clients(comparison))
+    for table in (_over_seeds(comparison), _over_clients(comparison)):
+        _print_fitting(console, table)
     for line in (*_METHODS, _correction(comparison), *comparison.notes):
         console.print(line, highlight=False, markup=False)
 
 
-def _over_seeds(comparison: Comparison) -> Table:
+def _print_fitting(console: Console, table: Rows) -> None:
+    """As a table where the terminal is wide enough for all of it; else line by line, so that nothing is cut off."""
+    drawn = Table(title=table.title, title_justify="left")
+    for number, name in enumerate(table.columns):
+        drawn.add_column(name, justify="right" if number > 1 else "left", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(*row)
+    if Measurement.get(console, console.options.update(max_width=10_000), drawn).maximum <= console.width:
+        console.print(drawn)
+        return
+    console.print(table.title)
+    for second, first, *numbers in table.rows:
+        told = ", ".join(f"{name} {text}" for name, text in zip(table.columns[2:], numbers, strict=True))
+        console.print(f"  {second} minus {first}: {told}", highlight=False, markup=False)
+
+
+def _over_seeds(comparison: Comparison) -> Rows:
     table = _table(
         "Over seeds", ("first mean", "second mean", "difference", "95 % interval", "p", "worst decile", "seeds")
     )
     for row in comparison.rows:
         found = row.contrast
-        table.add_row(
+        table.add(
             *_names(row),
             f"{found.first:.3g}",
             f"{found.second:.3g}",
@@ -49,11 +79,11 @@ def _over_seeds(comparison: Comparison) -> Table:
     return table
 
 
-def _over_clients(comparison: Comparison) -> Table:
+def _over_clients(comparison: Comparison) -> Rows:
     table = _table("Over clients", ("difference", "95 % interval", "better", "worse", "p (Wilcoxon)", "pairs"))
     for row in comparison.rows:
         found = row.contrast.over_clients
-        table.add_row(
+        table.add(
             *_names(row),
             f"{found.mean:+.3g}",
             f"[{found.low:+.3g}, {found.high:+.3g}]",
@@ -65,13 +95,8 @@ def _over_clients(comparison: Comparison) -> Table:
     return table
 
 
-def _table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("second", no_wrap=True)
-    table.add_column("minus first", no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _table(title: str, columns: tuple[str, ...]) -> Rows:
+    return Rows(title, ("second", "minus first", *columns), [])
 
 
 def _names(row: Compared) -> tuple[str, str]:

@@ -13,10 +13,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from idiolect.comparison.contrasts import Contrast, Scores, contrast, holm
 from idiolect.errors import UserMistake
+from idiolect.evaluation.neighbours import NEIGHBOURS
 from idiolect.evaluation.scores import OWN
-from idiolect.experiments.evaluation_plan import headline_column, steps_in_words
+from idiolect.experiments.evaluation_plan import column_in_words, headline_column
 from idiolect.experiments.records import CellRecord
 from idiolect.experiments.value import Experiment
+from idiolect.options import as_written
 from idiolect.results.folder import saved_tables
 from idiolect.results.run import Run, open_run
 
@@ -108,7 +110,7 @@ def compare_runs(paths: Sequence[str | Path], which: Which = "personalized", aga
 def finished(run: Run) -> Finished:
     """What is finished of a run; a sentence if nothing is."""
     cells: dict[str, dict[int, CellRecord]] = {}
-    notes = []
+    notes = [f"{run.path}: {cell.label}, seed {cell.seed}, has no score and is left out." for cell in run.unscored]
     for cell in run.cells:
         if cell.ended:
             notes.append(f"{run.path}: {cell.label}, seed {cell.seed}, ended before its time and is left out.")
@@ -258,12 +260,12 @@ def _shown(value: Any) -> str:
 def _in_words(experiment: Experiment, which: Which) -> str:
     """The model whose scores are compared, with everything that decides it."""
     column, evaluation = _column(experiment, which), experiment.evaluation
-    if column == OWN:
-        return f"the model after the adaptation that each objective prescribes (batches of {evaluation.batch_size})"
     if column == "0":
         return "the model as received"
-    steps = steps_in_words(int(column), evaluation.step_size)
-    return f"the model after {steps} (batches of {evaluation.batch_size})"
+    if column == NEIGHBOURS and evaluation.neighbours is not None:
+        told = ", ".join(f"{key} = {value}" for key, value in as_written(evaluation.neighbours._asdict()).items())
+        return f"the model after {column_in_words(evaluation, column)}, {told}"
+    return f"the model after {column_in_words(evaluation, column)} (batches of {evaluation.batch_size})"
 
 
 def _seeds(seeds: list[int]) -> str:

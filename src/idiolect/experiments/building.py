@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from idiolect import catalog
@@ -19,8 +20,9 @@ from idiolect.network.timelines import NO_ROUND, UNWRITTEN, Timeline, read_timel
 from idiolect.network.topologies import Topology
 from idiolect.network.unreliable_links import draw_rounds
 from idiolect.options import make
+from idiolect.refusals import advice_on, check_algorithm
 from idiolect.registry import Choice
-from idiolect.sharing import keep_private
+from idiolect.sharing import keep_private, private_leaves
 
 
 class BuiltCell(NamedTuple):
@@ -47,11 +49,11 @@ def build_seed(experiment: Experiment, seed: int, data_dir: Path | None = None, 
     Without `timelines`, where the time of a real clock will tell.
     """
     problem = build_problem(experiment, seed, data_dir)
-    some, cells, advice = problem.clients.train.shard(problem.clients.participating[0]), {}, list[str]()
+    some, cells, advice = problem.clients.train.shard(problem.clients.participating[0]), {}, list(problem.notes)
     for label, line in zip(experiment.labels, experiment.lines, strict=True):
         algorithm = build_algorithm(experiment, line, problem)
         problem.oracle(some, algorithm.batch_size)  # a problem may refuse a batch size
-        advice += catalog.advice(algorithm, problem)
+        advice += advice_on(algorithm, problem)
         table = build_timeline(experiment, algorithm, problem, seed) if timelines else UNWRITTEN
         optimum = problem.optimum(algorithm.objective, algorithm.batch_size)
         cells[label] = BuiltCell(algorithm, table, optimum, _kind(line, algorithm))
@@ -65,6 +67,13 @@ def _check_evaluation(experiment: Experiment, problem: Problem) -> None:
     split = evaluation.split
     if not getattr(problem.clients, split).sizes[problem.clients.participating].any():
         raise UserMistake(f"evaluation.split is '{split}', but no participating client has any {split} samples")
+    if evaluation.tunes:
+        private_leaves(jax.eval_shape(problem.init, jax.random.key(0)), evaluation.tunes, "evaluation.tunes")
+    if evaluation.neighbours is not None and (problem.classifier is None or problem.also):
+        raise UserMistake(
+            f"evaluation.neighbours is given, but the problem {problem.name} does not say which features its model has "
+            "and is scored by accuracy alone; leave it out, or give the problem a classifier"
+        )
     for name in evaluation.references:
         if name not in problem.references:
             known = ", ".join(problem.references) or "none"
@@ -91,7 +100,7 @@ def build_problem(experiment: Experiment, seed: int, data_dir: Path | None = Non
 def build_algorithm(experiment: Experiment, line: Line, problem: Problem) -> Algorithm:
     """One of the experiment's algorithms: a record of one's own as it is, a named one with its options and training."""
     if isinstance(line, Algorithm):
-        catalog.check_algorithm(line, problem)
+        check_algorithm(line, problem)
         made = keep_private(line, problem.init)
         return made if experiment.attack is None else catalog.attacked(made, experiment.attack, problem)
     training = {

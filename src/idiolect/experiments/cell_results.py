@@ -1,6 +1,7 @@
 """The result of one algorithm on one seed, with its models."""
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 from idiolect.contracts import Compressed, Origin, Params, PyTree
@@ -33,6 +34,7 @@ class Result(NamedTuple):
     received: Callable[[int], Params]  # the model that a client has at the end, before it adapts it
     trajectory: Sequence[ModelsAt] = ()  # all models at every point, if they were asked for
     origin: Origin | None = None  # the library that the models come from, if not this one
+    groups: PyTree = ()  # the models that clients choose from, where a server has several
 
     @property
     def label(self) -> str:
@@ -64,6 +66,20 @@ class Result(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Result({self.label}, seed {self.seed}, {self.record.metric} {_headline(self.points)})"
+
+    def _repr_html_(self) -> str:
+        """Its last scores as a table, for notebooks."""
+        title = f"<p>{escape(self.label)}, seed {self.seed}: {escape(self.record.metric)}"
+        if not self.points:
+            return f"{title}, not scored</p>"
+        head = "<tr><th>clients<th>adaptation<th>mean<th>std<th>worst decile<th>clients scored</tr>"
+        rows = [
+            f"<tr><td>{escape(group)}<td>{escape(budget)}<td>{spread.mean:.4g}<td>{spread.std:.4g}"
+            f"<td>{spread.worst_decile:.4g}<td>{spread.clients}</tr>"
+            for group, scores in self.points[-1].scores.items()
+            for budget, spread in scores.items()
+        ]
+        return f"{title} at time {self.points[-1].time:g}</p><table>{head}{''.join(rows)}</table>"
 
 
 def whole_model(origin: Origin | None, params: Params) -> dict[str, Any]:

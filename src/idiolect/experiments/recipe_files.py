@@ -30,6 +30,11 @@ def recipe_source(name: str) -> str:
     return _recipes()[name][1]
 
 
+def recipe_text(name: str) -> str:
+    """The text of a recipe that is built in, as it was written."""
+    return _recipes()[name][0].read_text("utf-8")
+
+
 def _recipes() -> dict[str, tuple[Traversable, str]]:
     files = sorted((file for file in _BUILTIN.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
     found: dict[str, tuple[Traversable, str]] = {file.name.removesuffix(".toml"): (file, BUILT_IN) for file in files}

@@ -3,20 +3,45 @@
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from idiolect.contracts import StepRule, TrainOrder
+from idiolect.contracts import LocalOptimizer, StepRule, TrainOrder
+from idiolect.evaluation.neighbours import NEIGHBOURS, Neighbours
+from idiolect.options import TableMistake, sentence
 from idiolect.protocols.attacks import Attack
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]*$", max_length=60)]  # it becomes part of a path
+
+
+def plain_name(signs: str, longest: int) -> AfterValidator:
+    """A check of names that become parts of paths."""
+
+    def check(name: str) -> str:
+        begins = name[:1].isascii() and name[:1].isalnum()
+        if not begins or not all((one.isascii() and one.isalnum()) or one in signs for one in name):
+            told = " ".join(signs)
+            raise ValueError(f"must begin with a letter or a digit, and go on with letters, digits and {told}")
+        if len(name) > longest:
+            raise ValueError(f"must have {longest} characters at most, and has {len(name)}")
+        return name
+
+    return AfterValidator(check)
+
+
+FileName = Annotated[str, plain_name("_+-", 60)]
 
 
 class Table(BaseModel):
-    """A table of a recipe: frozen, and without keys that nobody knows."""
+    """A table of a recipe: frozen, and without keys that nobody knows. What is wrong with it is told in a sentence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise TableMistake(sentence(error, type(self)), of_whole=not error.errors()[0]["loc"]) from None
 
 
 class Training(Table):
@@ -28,6 +53,7 @@ class Training(Table):
         step_size: Of a local step.
         batch_size: Samples of a gradient.
         step_rule: How the step size changes from round to round, where there is no server.
+        optimizer: How a client steps along its gradients: `sgd`, the default, `momentum` or `adam`.
 
     Example:
         >>> from idiolect import Training
@@ -39,6 +65,7 @@ class Training(Table):
     step_size: Positive = 0.01
     batch_size: Count = 32
     step_rule: StepRule = StepRule()
+    optimizer: LocalOptimizer | None = None
 
 
 class OwnTraining(Table):
@@ -56,6 +83,7 @@ class OwnTraining(Table):
     step_size: Positive | None = None
     batch_size: Count | None = None
     step_rule: StepRule | None = None
+    optimizer: LocalOptimizer | None = None
 
 
 class Evaluation(Table):
@@ -72,8 +100,11 @@ class Evaluation(Table):
         batch_size: Samples of its gradient.
         split: The part of the data that is scored.
         at_most: Score a fixed random choice of this many clients of each group.
-        headline: Whether the headline numbers are those after steps, or those of the model that the objective makes
-            itself.
+        headline: Whether the headline numbers are those after steps, those of the model that the objective makes
+            itself, or those of the model mixed with its client's neighbours.
+        tunes: Which layers the adaptation steps move, by the names that `private` has for them; by default all.
+        neighbours: Score the model mixed with its client's nearest neighbours as well (kNN-Per): `k`, `share` and
+            `scale`.
         groups: Lists of clients, by name, whose scores are told apart as well.
         references: What the problem knows to compare with.
 
@@ -91,9 +122,17 @@ class Evaluation(Table):
     batch_size: Count = 32
     split: Literal["test", "validation"] = "test"
     at_most: Count | None = None
-    headline: Literal["steps", "own"] = "steps"
+    headline: Literal["steps", "own", "neighbours"] = "steps"
+    tunes: Annotated[list[str], Field(min_length=1)] | None = None
+    neighbours: Neighbours | None = None
     groups: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = {}
     references: list[FileName] = []
+
+    @model_validator(mode="after")
+    def _has_its_headline(self) -> "Evaluation":
+        if self.headline == NEIGHBOURS and self.neighbours is None:
+            raise ValueError("has the headline 'neighbours', but no table of that name; write neighbours = {}")
+        return self
 
     @field_validator("steps")
     @classmethod

@@ -29,7 +29,7 @@ from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread_over_cli
 from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, own_model, scored_split, scorer
 from idiolect.experiments.cell_results import ModelsAt, Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan
-from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point
+from idiolect.experiments.records import DISTANCE, CellRecord, ClientRecord, Moment, Notes, Point
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import closing_turns
@@ -76,9 +76,16 @@ class Recorder:
     """What is noted of one cell while it runs."""
 
     def __init__(
-        self, prepared: Prepared, cell: Cell, plan: EvaluationPlan, workers: Workers, *, keep_models: bool = False
+        self,
+        prepared: Prepared,
+        cell: Cell,
+        plan: EvaluationPlan,
+        workers: Workers,
+        *,
+        keep_models: bool = False,
+        outlive: bool = False,
     ) -> None:
-        self.cell = cell
+        self.cell, self._outlive, self.diverged = cell, outlive, False
         self._keep_models, self._trajectory = keep_models, list[ModelsAt]()
         self._prepared, self._plan, self._workers = prepared, plan, workers
         self._points: list[Point] = []
@@ -99,36 +106,38 @@ class Recorder:
         """Has a snapshot been seen, since the start or since a restart?"""
         return self._last is not None
 
+    @property
+    def lost(self) -> bool:
+        """Has it ended after a restart, without the models of its last score?"""
+        return bool(self._ended and self._points and self._last and self._last.time != self._points[-1].time)
+
     def notes(self) -> Notes:
         """What was noted so far."""
-        return Notes(self._points, self._scored, self._scenes, self._ended, self._worked(), self._stopwatch)
+        noted = self._points, self._scored, self._scenes, self._ended, self._worked(), self._stopwatch
+        return Notes(*noted, self.diverged)
 
     def restore(self, notes: Notes) -> None:
         """Go on with notes taken before."""
-        self._points, self._scored, self._scenes, self._ended, self._seconds, self._stopwatch = notes
+        self._points, self._scored, self._scenes, self._ended, self._seconds, self._stopwatch, self.diverged = notes
 
     def _worked(self) -> float:
         return self._seconds + time.perf_counter() - self._began
 
-    def add(self, snapshot: Snapshot) -> None:
-        """Score a snapshot, unless the run has come to nothing before."""
+    def add(self, snapshot: Snapshot) -> Point | None:
+        """Score a snapshot, unless the run has come to nothing before or the snapshot was scored already."""
         if self._points and snapshot.time <= self._points[-1].time:  # shown again, after a restart
             self._last = snapshot
-            return
-        self._ended = self._ended or snapshot.ended
-        if self._ended:
-            snapshot.withdraw()  # the models of the last score are the run's, also after a restart
-            return
+            return None
+        if self._ended or snapshot.ended:
+            self._withdraw(snapshot, snapshot.ended)
+            return None
         prepared, cell, plan = self._prepared, self.cell, self._plan
         label, metrics = prepared.program.algorithm.name, prepared.metrics
         scored = evaluate(prepared.score, metrics, cell.clients, snapshot, plan.budget, self._workers, seed=cell.seed)
-        fault = _fault_in(label, scored)
-        if fault and not snapshot.excused:
-            raise Diverged(f"{fault}; a smaller evaluation.step_size may help")
-        if fault:
-            self._ended = f"{fault}; {snapshot.excused}"
-            snapshot.withdraw()
-            return
+        if found := _fault_in(label, scored):
+            fault, hint = found
+            self._withdraw(snapshot, f"{fault}; {snapshot.excused or hint}")
+            return None
         self._last, self._scored = snapshot, scored
         if not self._points:
             self._scenes = self._moment(snapshot)
@@ -140,6 +149,7 @@ class Recorder:
         if self._keep_models:
             models = {client: snapshot.model(client) for client in cell.clients.participating}
             self._trajectory.append(ModelsAt(snapshot.time, snapshot.params, models))
+        return self._points[-1]
 
     def _moment(self, snapshot: Snapshot) -> list[Moment]:
         """What the first few clients do on the rows they are scored on, if the problem can show it and is asked to."""
@@ -155,9 +165,20 @@ class Recorder:
         adapted = {client: scene(own[client], scored.shard(client)) for client in shown}
         return [Moment(snapshot.time, received, adapted)]
 
-    def end(self, why: str) -> None:
+    def end(self, why: str, *, diverged: bool) -> None:
         """The run has come to nothing; what was scored before stays."""
-        self._ended = why
+        self._ended, self.diverged = why, diverged
+
+    def _withdraw(self, snapshot: Snapshot, why: str) -> None:
+        """A snapshot cannot be scored: the models of the last score are the run's, also after a restart."""
+        if not self._ended:
+            diverged = not snapshot.excused
+            if diverged and not self._outlive:
+                raise Diverged(why)
+            self.end(why, diverged=diverged)
+        if self._last is None:  # there is no earlier one
+            self._last = snapshot
+        snapshot.withdraw()
 
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
@@ -183,7 +204,7 @@ class Recorder:
         if self.cell.optimum is None:
             return {}
         models = [snapshot.model(client) for client in self.cell.clients.participating]
-        return {"distance_to_optimum": float(np.mean([_squared_distance(z, self.cell.optimum) for z in models]))}
+        return {DISTANCE: float(np.mean([_squared_distance(z, self.cell.optimum) for z in models]))}
 
     def result(self, shared_by: int = 1) -> Result:
         """All that was noted. Cells that ran side by side share the time."""
@@ -199,13 +220,16 @@ class Recorder:
             {metric.name: metric.higher_is_better for metric in further},
             self._worked() / shared_by,
             [seconds / shared_by for seconds in self._stopwatch],
-            self._ended and f"{self._ended}; last scored at time {last.time:g}",
+            self._ended
+            and f"{self._ended}; {f'last scored at time {last.time:g}' if self._points else 'never scored'}",
             isinstance(protocol, Peer) or protocol.shares,
             self._points,
             [self._client(scored, last) for scored in self._scored],
-            [*self._scenes, *self._moment(last)],
+            [*self._scenes, *(self._moment(last) if self._points else [])],
             last.refusals,
-            _server_steps(protocol, last.table or cell.table),
+            last.refused_messages,
+            server_steps(protocol, last.table or cell.table),
+            self.diverged,
         )
         own = partial(own_model, prepared.adapt, cell.clients, last, cell.seed)
         table, whole = last.table or cell.table, prepared.program.algorithm.objective.whole
@@ -213,7 +237,7 @@ class Recorder:
         def received(client: int) -> Params:
             return whole(last.own(client), last.model(client))
 
-        made = (own, received, self._trajectory, prepared.origin)
+        made = (own, received, self._trajectory, prepared.origin, last.groups)
         return Result(record, table, last.params, last.personal, *made)
 
     def _client(self, scored: ClientScore, last: Snapshot) -> ClientRecord:
@@ -221,7 +245,7 @@ class Recorder:
         return ClientRecord(*scored, size.bits, size.total)
 
 
-def _server_steps(protocol: Protocol | Peer, table: Timeline | Rounds) -> int:
+def server_steps(protocol: Protocol | Peer, table: Timeline | Rounds) -> int:
     """Versions of the shared model by the end: closed rounds, or full buffers; without a server, rounds."""
     if isinstance(table, Rounds) or isinstance(protocol, Peer):
         return table.length if isinstance(table, Rounds) else 0
@@ -236,11 +260,15 @@ def _squared_distance(model: Params, optimum: Params) -> float:
     return sum(float(((np.asarray(a, np.float64) - b) ** 2).sum()) for a, b in pairs)
 
 
-def _fault_in(label: str, scored: list[ClientScore]) -> str:
-    """The first score that is no number, in words; empty if all are."""
+def _fault_in(label: str, scored: list[ClientScore]) -> tuple[str, str] | None:
+    """The first score that is no number, in words, and what may help; None if all are."""
     for client in scored:
         for budget, score in client.scores.items():
             if not np.isfinite(score):
-                steps = "its own adaptation" if budget == OWN else f"{budget} adaptation steps"
-                return f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}"
-    return ""
+                own = budget == OWN
+                steps = f"{budget} adaptation steps" if budget.isdecimal() else f"its adaptation '{budget}'"
+                steps = "its own adaptation" if own else steps
+                fault = f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}"
+                step = "inner step of its objective" if own else "step size of the evaluation"
+                return fault, f"a smaller {step} may help"
+    return None

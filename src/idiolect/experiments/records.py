@@ -7,6 +7,8 @@ from idiolect.contracts import Scene
 from idiolect.evaluation.scores import ClientScore, Group, Spread
 from idiolect.quantization.views import LayerView
 
+DISTANCE = "squared_distance_to_optimum"  # a report: the mean over clients, where the minimiser is known
+
 
 class Point(NamedTuple):
     """A run at one moment: the scores of both groups of clients under every budget, and what clients reported."""
@@ -55,12 +57,19 @@ class CellRecord(NamedTuple):
     clients: list[ClientRecord]
     scenes: Sequence[Moment] = ()
     refusals: Mapping[int, dict[str, int]] = {}  # by client, how many of its updates were not absorbed as sent, and why
+    refused_messages: Mapping[int, dict[int, int]] = {}  # without a server, how many, by sender and receiver
     server_steps: int = 0  # versions of the shared model by the end; without a server, rounds
+    diverged: bool = False  # whether it ended by its own fault, and not by an attack or for lack of mass
 
     @property
     def participating(self) -> list[ClientRecord]:
         """The clients that took part in training."""
         return [client for client in self.clients if client.group == "participating"]
+
+    @property
+    def scored(self) -> bool:
+        """Whether it has any score; one that diverges at once has none."""
+        return bool(self.clients)
 
     @property
     def end(self) -> Point:
@@ -96,3 +105,4 @@ class Notes(NamedTuple):
     ended: str
     seconds: float
     stopwatch: list[float]  # seconds by each of the points
+    diverged: bool = False

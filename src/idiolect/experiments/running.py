@@ -18,11 +18,13 @@ from idiolect.experiments.building import BuiltSeed, build_seed, is_serverless
 from idiolect.experiments.cell_results import Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
 from idiolect.experiments.recording import Cell, Prepared, Recorder, prepare_cell
+from idiolect.experiments.records import Point
 from idiolect.experiments.serialization import read_notes, write_notes
 from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds
 
+Listen = Callable[[str, int, Point], None]  # hears of a label's and a seed's latest point
 LANE_BYTES = 2**30  # of data, for seeds that run side by side
 
 
@@ -37,12 +39,15 @@ class Execution(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a progress bar needs to know."""
+    """What a progress bar needs to know of the cell at work, or of the last of those that go side by side."""
 
     label: str
     seed: int
     time: float
-    score: float | None
+    score: float | None  # the last headline score
+    metric: str = ""  # what that is
+    together: int = 1
+    compiling: bool = False  # nothing has been heard of it yet
 
 
 class CellRun(NamedTuple):
@@ -61,7 +66,8 @@ class Services(NamedTuple):
     """What a run is given beside its experiment: where turns are computed, and who hears of its progress.
 
     `checkpointers` gives one for cells that run side by side, by the label of the first. `keep_models` keeps every
-    client's model at every point in memory; checkpoints do not hold them.
+    client's model at every point in memory; checkpoints do not hold them. With `outlive` a cell that diverges is a
+    result, and the others go on; without it `Diverged` is raised.
     """
 
     workers: Workers
@@ -69,6 +75,8 @@ class Services(NamedTuple):
     checkpointers: Callable[[str, Sequence[Cell]], Checkpointer] = lambda label, cells: NO_CHECKPOINTS
     execution: Execution = Execution()
     keep_models: bool = False
+    outlive: bool = False
+    listen: Listen = lambda label, seed, point: None
 
 
 def run_together(
@@ -78,29 +86,43 @@ def run_together(
 
     The first one's program serves all of them. If the checkpointer has kept a run, it goes on.
     """
-    recorders = [Recorder(*run, plan, services.workers, keep_models=services.keep_models) for run in runs]
+    # The timeline of a real clock is only known at the end, and a run without one is no result.
+    outlive = services.outlive and services.execution.clock == "virtual"
+    begin = partial(Recorder, keep_models=services.keep_models, outlive=outlive)
+    recorders = [begin(*run, plan, services.workers) for run in runs]
     saved = checkpointer.load()
     if saved is not None:
         for recorder, notes in zip(recorders, saved.facts["notes"], strict=True):
             recorder.restore(read_notes(notes))
-    label, seed = runs[-1].algorithm.name, runs[-1].cell.seed
+    at_work = Progress(runs[-1].algorithm.name, runs[-1].cell.seed, 0.0, None, runs[-1].prepared.metrics[0].name)
+    at_work = at_work._replace(together=len(runs))
+    services.progress(at_work._replace(compiling=True))
 
     def tick(now: float, save: Callable[[], Checkpoint]) -> None:
-        services.progress(Progress(label, seed, now, recorders[-1].latest))
+        services.progress(at_work._replace(time=now, score=recorders[-1].latest))
         checkpointer.tick(partial(_with_notes, recorders, save))
 
     try:
         for snapshots in _snapshots(runs, plan, services, tick, saved, checkpointer.memory):
-            for recorder, snapshot in zip(recorders, snapshots, strict=True):
-                recorder.add(snapshot)
-            services.progress(Progress(label, seed, snapshots[-1].time, recorders[-1].latest))
+            for run, recorder, snapshot in zip(runs, recorders, snapshots, strict=True):
+                if (point := recorder.add(snapshot)) is not None:
+                    services.listen(run.algorithm.name, run.cell.seed, point)
+            services.progress(at_work._replace(time=snapshots[-1].time, score=recorders[-1].latest))
+            if all(recorder.diverged for recorder in recorders):
+                break  # nothing more can be scored
     except Diverged as reason:
+        last, attacked = recorders[-1], runs[-1].algorithm.attacked
         real = services.execution.clock == "real"
-        if not runs[-1].algorithm.attacked or recorders[-1].latest is None or real:
+        if not (attacked or outlive) or real or (last.latest is None and plan.times[0] <= 0):
             raise
-        if not recorders[-1].shown:  # it went on from a checkpoint, which does not hold the models of the last pause
+        if last.latest is not None and not last.shown:
             return run_together(runs, plan, services, checkpointer._replace(load=lambda: None))
-        recorders[-1].end(str(reason))  # what an attack did is worth knowing
+        last.end(str(reason), diverged=not attacked)  # what an attack did is worth knowing
+    if any(recorder.lost for recorder in recorders):  # a checkpoint may not hold the models of the last pause
+        return run_together(runs, plan, services, checkpointer._replace(load=lambda: None))
+    if plan.times[0] > 0 and any(recorder.latest is None for recorder in recorders):  # then show at least the start
+        whole = plan._replace(times=[0.0, *plan.times])
+        return run_together(runs, whole, services, checkpointer._replace(load=lambda: None))
     return [recorder.result(shared_by=len(recorders)) for recorder in recorders]
 
 

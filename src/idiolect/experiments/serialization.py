@@ -1,15 +1,17 @@
 """Records of a run as plain JSON values, and back again: numbers come back to the last bit."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from idiolect.contracts import Scene
 from idiolect.evaluation.scores import ClientScore, Spread
-from idiolect.experiments.records import CellRecord, ClientRecord, Moment, Notes, Point, ReferenceRecord
+from idiolect.experiments.records import DISTANCE, CellRecord, ClientRecord, Moment, Notes, Point, ReferenceRecord
 from idiolect.quantization.views import LayerView
 
 FORMAT = 6  # of what is written here; older tables are told apart by it
+_RENAMED = {"distance_to_optimum": DISTANCE}  # reports of earlier runs, which said less of what they are
 
 
 def write_cell(cell: CellRecord) -> dict[str, Any]:
@@ -23,9 +25,11 @@ def write_cell(cell: CellRecord) -> dict[str, Any]:
         "seconds": cell.seconds,
         "stopwatch": list(cell.stopwatch),
         "ended": cell.ended,
+        **({"diverged": True} if cell.diverged else {}),
         "shares": cell.shares,
         "server_steps": cell.server_steps,
         **({"refusals": {str(c): why for c, why in cell.refusals.items()}} if cell.refusals else {}),
+        **({"refused_messages": write_links(cell.refused_messages)} if cell.refused_messages else {}),
         "points": [write_point(point) for point in cell.points],
         "clients": [client._asdict() for client in cell.clients],
         "scenes": [_write_moment(moment) for moment in cell.scenes],
@@ -34,14 +38,24 @@ def write_cell(cell: CellRecord) -> dict[str, Any]:
 
 def read_cell(record: dict[str, Any]) -> CellRecord:
     """The same again."""
-    names = [name for name in CellRecord._fields if name not in ("points", "clients", "scenes", "refusals")]
+    apart = ("points", "clients", "scenes", "refusals", "refused_messages", "diverged")
     return CellRecord(
-        **{name: record[name] for name in names},
+        **{name: record[name] for name in CellRecord._fields if name not in apart},
+        diverged=record.get("diverged", False),
         points=[_read_point(point) for point in record["points"]],
         clients=[ClientRecord(**client) for client in record["clients"]],
         scenes=[_read_moment(moment) for moment in record["scenes"]],
         refusals={int(client): why for client, why in record.get("refusals", {}).items()},
+        refused_messages={
+            int(sender): {int(receiver): count for receiver, count in mine.items()}
+            for sender, mine in record.get("refused_messages", {}).items()
+        },
     )
+
+
+def write_links(counts: Mapping[int, dict[int, int]]) -> dict[str, dict[str, int]]:
+    """Numbers by sender and receiver, as plain JSON values."""
+    return {str(sender): {str(to): count for to, count in mine.items()} for sender, mine in counts.items()}
 
 
 def write_reference(reference: ReferenceRecord) -> dict[str, Any]:
@@ -64,6 +78,7 @@ def write_notes(notes: Notes) -> dict[str, Any]:
         "ended": notes.ended,
         "seconds": notes.seconds,
         "stopwatch": notes.stopwatch,
+        "diverged": notes.diverged,
     }
 
 
@@ -76,6 +91,7 @@ def read_notes(record: dict[str, Any]) -> Notes:
         record["ended"],
         record["seconds"],
         record["stopwatch"],
+        record.get("diverged", False),
     )
 
 
@@ -98,7 +114,7 @@ def _read_point(record: dict[str, Any]) -> Point:
         record["updates"],
         {group: {k: Spread(**s) for k, s in scores.items()} for group, scores in groups.items()},
         {int(client): scores for client, scores in record["clients"].items()},
-        record["reports"],
+        {_RENAMED.get(name, name): value for name, value in record["reports"].items()},
         {name: LayerView(**view) for name, view in record.get("layers", {}).items()},
     )
 

@@ -13,13 +13,22 @@ from pydantic import Field, ValidationError, model_validator
 
 from idiolect.contracts import Algorithm, Problem, Screening
 from idiolect.errors import UserMistake
-from idiolect.experiments.recipe_tables import Chosen, Evaluation, NamedAlgorithm, Positive, Start, Table, Training
+from idiolect.experiments.recipe_tables import (
+    Chosen,
+    Evaluation,
+    NamedAlgorithm,
+    Positive,
+    Start,
+    Table,
+    Training,
+    plain_name,
+)
 from idiolect.network.delays import Network
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
-from idiolect.network.topologies import Wire
+from idiolect.network.topologies import Topology, Wire
 from idiolect.network.unreliable_links import Links
-from idiolect.options import as_choice, sentence
+from idiolect.options import Seed, as_choice, sentence
 from idiolect.protocols.attacks import Attack
 from idiolect.registry import Choice
 
@@ -27,10 +36,10 @@ from idiolect.registry import Choice
 class _Tables(Table):
     """The keys of an experiment, each of its type; a problem, a topology or a timeline of one's own passes as it is."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)] = "experiment"
+    name: Annotated[str, plain_name("_.-", 80)] = "experiment"
     description: str = ""
     factory: str | None = None
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)] = Field(default=[0])
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default=[0])
     horizon: Positive = 200.0
     timeline: Any = None
     problem: Any = Choice("digits")
@@ -146,6 +155,13 @@ def _checked(tables: Mapping[str, Any]) -> dict[str, Any]:
         found["algorithms"] = [_as_table(line) for line in found["algorithms"]]
     if found.get("algorithms") in ((), []):
         raise UserMistake("algorithms is empty, but an experiment needs at least one")
+    if isinstance(found.get("algorithms"), Mapping):
+        raise UserMistake("algorithms is one table, but must be a list of them; in a recipe write [[algorithms]]")
+    if isinstance(graph := found.get("topology"), Topology):
+        raise UserMistake(
+            f"topology is a graph of {graph.agents} agents, but must be a function that wires any number of them, such "
+            "as ring(), or lambda agents, rng: graph"
+        )
     for part, kinds in (("problem", (Problem,)), ("topology", ())):
         if part in found and not callable(found[part]) and not isinstance(found[part], kinds):
             found[part] = as_choice(found[part], part)

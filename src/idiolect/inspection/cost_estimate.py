@@ -10,8 +10,6 @@ plus what only a whole run holds: what clients keep between turns, and models th
 """
 
 import math
-import resource
-import sys
 import time
 from typing import NamedTuple
 
@@ -30,6 +28,7 @@ from idiolect.experiments.building import BuiltSeed
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
 from idiolect.experiments.recording import Prepared, prepare_cell
 from idiolect.experiments.value import Experiment
+from idiolect.inspection.peak_memory import peak_bytes
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds, oldest, taken_in
 from idiolect.trees import bytes_of
@@ -59,7 +58,7 @@ class Estimate(NamedTuple):
     data_bytes: int
     model_bytes: int
     algorithms: list[Cost]
-    process_bytes: int  # what this process has needed so far, at most
+    process_bytes: int | None  # what this process has needed so far, at most; None where the system does not tell
     budget_bytes: int  # beyond which what clients keep goes to disk
     seeds: int
     cores: int
@@ -72,8 +71,9 @@ class Estimate(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """At the most demanding algorithm."""
-        return self.process_bytes + max(min(c.kept_bytes + c.flying_bytes, self.budget_bytes) for c in self.algorithms)
+        """At the most demanding algorithm; without the process itself where the system does not tell what it needs."""
+        begun = self.data_bytes + self.model_bytes if self.process_bytes is None else self.process_bytes
+        return begun + max(min(c.kept_bytes + c.flying_bytes, self.budget_bytes) for c in self.algorithms)
 
     @property
     def disk_bytes(self) -> int:
@@ -98,7 +98,7 @@ def estimate(experiment: Experiment, built: BuiltSeed) -> Estimate:
         bytes_of(list(stores.values())),
         bytes_of(model),
         costs,
-        _peak(),
+        peak_bytes(),
         MemoryBudget().bytes,
         len(seeds),
         cores,
@@ -178,6 +178,7 @@ def _watch_rounds(
     stamps, snapshot = [time.perf_counter()], None
     for done, snapshots in zip(pauses, shown, strict=True):
         snapshot = snapshots[0]
+        snapshot.check()
         stamps.append(time.perf_counter())
         if done > 1 and stamps[-1] - stamps[-2] > _SECONDS / 2:
             break
@@ -247,9 +248,3 @@ def _peer_bytes(prepared: Prepared, problem: Problem, table: Rounds, seed: int) 
         ring = 1 + oldest(table, taken_in(table))
         state = jax.eval_shape(lambda p, o, w: program.open(p, o, w, ring), start, own, layout)
         return bytes_of(state) + bytes_of(layout)
-
-
-def _peak() -> int:
-    """The most memory this process has had."""
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(most if sys.platform == "darwin" else most * 1024)

@@ -187,10 +187,16 @@ def cost_columns() -> tuple[str, ...]:
 
 def cost_lines(cost: Estimate) -> list[str]:
     """The sums, and what they are made of."""
+    held = f"data is {size(cost.data_bytes)}, a model {size(cost.model_bytes)}"
+    whole = f"{size(cost.memory_bytes)} of memory"
+    needed = (
+        f"more than {whole} ({held}; what the process itself needs, this system does not tell)"
+        if cost.process_bytes is None
+        else f"{whole}: {size(cost.process_bytes)} that this process has needed (of which {held})"
+    )
     lines = [
-        f"In all about {duration(cost.seconds)}, and {size(cost.memory_bytes)} of memory: {size(cost.process_bytes)} "
-        f"that this process has needed (of which data is {size(cost.data_bytes)}, a model {size(cost.model_bytes)}), "
-        "and what clients keep and models under way, at the most demanding algorithm.",
+        f"In all about {duration(cost.seconds)}, and {needed}, and what clients keep and models under way, at the most "
+        "demanding algorithm.",
         "An estimate from a few turns on this machine as busy as it is now; the timeline is the first seed's; "
         "references, pictures and checkpoints are not in it.",
     ]

@@ -58,7 +58,7 @@ def inspect_problem(problem: Problem, *, batch_size: int, seed: int) -> Inspecti
     clients = problem.clients
     members = clients.participating
     drawn = np.random.default_rng([seed, 3]).permutation(members).tolist()  # of many, the first ones
-    notes = []
+    notes = list(problem.notes)
     if acts(problem):
         samples = None
         notes.append(

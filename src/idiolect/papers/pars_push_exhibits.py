@@ -3,6 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from idiolect.experiments.records import DISTANCE
 from idiolect.experiments.value import Experiment
 from idiolect.papers.exhibit import Exhibit, Findings, Request
 from idiolect.papers.experiment_changes import changed, chosen, keeping
@@ -97,7 +98,7 @@ def falls(ran: FinishedTrial, label: str) -> list[float]:
     """By which factor the squared distance to the optimum has fallen at the end, for each seed; 0 if it got lost."""
     found = []
     for cell in ran.of(label):
-        first, last = (cell.points[place].reports["distance_to_optimum"] for place in (0, -1))
+        first, last = (cell.points[place].reports[DISTANCE] for place in (0, -1))
         found.append(0.0 if cell.ended or not np.isfinite(last) else first / max(last, 1e-300))
     return found
 
@@ -149,7 +150,7 @@ def _distances(ran: FinishedTrial, title: str) -> go.Figure:
         cells = ran.of(label)
         shortest = min(len(cell.points) for cell in cells)
         times = [point.time for point in cells[0].points[:shortest]]
-        rows = [[point.reports["distance_to_optimum"] for point in cell.points[:shortest]] for cell in cells]
+        rows = [[point.reports[DISTANCE] for point in cell.points[:shortest]] for cell in cells]
         middle = np.mean(rows, axis=0)
         figure.add_scatter(x=times, y=middle, name=label, line=style(number), mode="lines")
         tame += [] if any(cell.ended for cell in cells) else list(middle)

@@ -15,7 +15,18 @@ from typing import Any
 
 from idiolect.files import write_atomically
 
-_TELLING = ("papers", "commands", "report", "comparison", "inspection", "export", "testing", "tuning", "recipes")
+_TELLING = (
+    "papers",
+    "leaderboard",
+    "commands",
+    "report",
+    "comparison",
+    "inspection",
+    "export",
+    "testing",
+    "tuning",
+    "recipes",
+)
 _FEATURES = ("avx512f", "avx2", "asimd")  # of processors: other instructions round otherwise
 NOTES = "made"  # the folder of the notes, beside that of the runs
 

@@ -11,7 +11,7 @@ from idiolect.experiments.recipe_files import completed, load_recipe
 from idiolect.experiments.records import CellRecord, ReferenceRecord
 from idiolect.experiments.running import Progress
 from idiolect.experiments.value import Experiment
-from idiolect.interface import run
+from idiolect.interface import check_end, run
 from idiolect.papers.exhibit import Request, Scale
 from idiolect.papers.experiment_changes import Change, unchanged
 from idiolect.papers.provenance import note_start
@@ -142,7 +142,7 @@ def carry_out(trial: Trial, request: Request) -> FinishedTrial:
     """Run a trial, or what is missing of it; a finished one is only read, and needs no data."""
     experiment, out = experiment_of(trial, request.scale, request.seeds), folder_of(trial, request)
     if _finished(experiment, out):
-        return FinishedTrial(open_run(out, experiment))
+        return FinishedTrial(check_end(open_run(out, experiment)))
     cells = [(label, seed) for seed in experiment.seeds for label in experiment.labels]
 
     def show(state: Progress) -> None:
@@ -150,7 +150,8 @@ def carry_out(trial: Trial, request: Request) -> FinishedTrial:
         request.progress(f"{trial.name}: {state.label}, seed {state.seed}", done / len(cells))
 
     note_start(out)
-    return FinishedTrial(run(experiment, out=out, data_dir=request.data_dir, progress=show, stop=request.stop))
+    found = run(experiment, out=out, data_dir=request.data_dir, progress=show, stop=request.stop)
+    return FinishedTrial(check_end(found))
 
 
 def _finished(experiment: Experiment, out: Path) -> bool:

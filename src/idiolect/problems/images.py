@@ -10,11 +10,11 @@ import numpy as np
 import optax
 from annotated_types import Ge, Lt
 
-from idiolect.contracts import Batch, Key, Metric, Params, Problem, Scalar, Shard
+from idiolect.contracts import Batch, Classifier, Key, Metric, Params, Problem, Scalar, Shard
 from idiolect.errors import UserMistake
 from idiolect.options import OneOf
 from idiolect.problems.augmentation import crop_and_flip
-from idiolect.problems.data.client_splits import Shares, split_clients
+from idiolect.problems.data.client_splits import FEWEST, Shares, split_clients
 from idiolect.problems.data.datasets import Images, load_images
 from idiolect.problems.data.partitions import Deal, by_classes
 from idiolect.problems.models.networks import Model, mlp, nothing_to_calibrate
@@ -70,6 +70,12 @@ def classification(
         kept = rng.choice(len(images.labels), size=samples, replace=False)
         images = Images(images.pixels[kept], images.labels[kept])
     hands = deal(images.labels, clients, rng)
+    if (least := min(map(len, hands))) < FEWEST:
+        held = len(images.labels)
+        raise UserMistake(
+            f"problem.clients is {clients}, but the {held} samples of {name} leave some client with only {least}, and "
+            f"each needs {FEWEST} at least; take fewer clients, {held // FEWEST} at the very most"
+        )
     data = [{"image": images.pixels[hand], "label": images.labels[hand]} for hand in hands]
 
     def loss(params: Params, batch: Batch, key: Key) -> Scalar:
@@ -84,7 +90,8 @@ def classification(
 
     split = split_clients(data, shares=shares, unseen=unseen, rng=rng)
     metric = Metric("accuracy", accuracy, higher_is_better=True)
-    return supervised_problem(name, model.init, loss, metric, split, calibrate=_calibration(model))
+    made = supervised_problem(name, model.init, loss, metric, split, calibrate=_calibration(model))
+    return made._replace(classifier=_classifier(model))
 
 
 def image_problem(dataset: str) -> Callable[..., Problem]:
@@ -134,6 +141,16 @@ def _calibration(model: Model) -> Callable[[Params, Shard], Params]:
         return model.calibrate(params, _unit(shard.rows["image"][index]), weights.astype(jnp.float32))
 
     return calibrate
+
+
+def _classifier(model: Model) -> Classifier | None:
+    if (features := model.features) is None:
+        return None
+    return Classifier(
+        features=lambda params, batch: features(params, _unit(batch["image"])),
+        logits=lambda params, batch: model.apply(params, _unit(batch["image"]), None),
+        labels=lambda batch: batch["label"],
+    )
 
 
 def _unit(pixels: jax.Array) -> jax.Array:

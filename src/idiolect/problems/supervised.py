@@ -10,7 +10,10 @@ import numpy as np
 
 from idiolect.contracts import Batch, Clients, Key, Metric, Oracle, Params, Problem, PyTree, Scalar, Shard
 from idiolect.errors import UserMistake
+from idiolect.options import Seed, checked_value
 from idiolect.problems.data.client_splits import Shares, split_clients
+from idiolect.problems.data.given_data import checked_data
+from idiolect.problems.given_functions import check_callable, check_number, checked_start, few_rows
 from idiolect.problems.models.library_models import Adapter, adapted
 
 Loss = Callable[[Params, Batch, Key], Scalar]
@@ -61,16 +64,34 @@ def problem(
     """
     if loss is None or (init is None) == (model is None):
         raise UserMistake("a problem needs a loss, data, and either init (parameters from a key) or model")
+    check_callable("loss(params, batch)", loss, (2, 3))
+    if score is not None:
+        check_callable("score(params, batch)", score, (2,))
+    data = checked_data(data)
     if model is not None:
         init, loss, score = _with_model(adapted(model), with_key(loss), score, data)
     assert init is not None
+    check_callable("init(key)", init, (1,))
     keyed, still = with_key(loss), jax.random.key(0)
+    _check_functions(init, keyed, score, few_rows(data[0]))
     if score is None:
         metric = Metric("loss", lambda params, batch: keyed(params, batch, still), higher_is_better=False)
     else:
         metric = Metric(score_name, score, higher_is_better)
-    clients = split_clients(data, shares=shares, unseen=unseen, rng=np.random.default_rng(seed))
+    shares, unseen = checked_value("shares", Shares, shares), checked_value("unseen", float, unseen)
+    rng = np.random.default_rng(checked_value("seed", Seed, seed))
+    clients = split_clients(data, shares=shares, unseen=unseen, rng=rng)
     return supervised_problem(name, init, keyed, metric, clients._replace(start_models=start_models))
+
+
+def _check_functions(
+    init: Callable[[Key], Params], loss: Loss, score: Callable[[Params, Batch], Scalar] | None, batch: Batch
+) -> None:
+    """Try the user's functions on shapes, so that what is wrong with them is told here and not while they train."""
+    params = checked_start(init)
+    check_number("loss(params, batch)", loss, params, batch, jax.random.key(0), gradient=True)
+    if score is not None:
+        check_number("score(params, batch)", score, params, batch, gradient=False)
 
 
 def _with_model(

@@ -33,7 +33,7 @@ def traits_of(cell: CellRecord, table: Timeline | Rounds, noted: dict[int, Clien
     found = {}
     for client, scored in mine.items():
         age, count = turns.get(client, (None, None if isinstance(table, Rounds) else 0))
-        samples, skew = noted.get(client, ClientTraits(scored, None))
+        samples, skew, _ = noted.get(client, ClientTraits(scored, None))
         found[client] = Traits(samples, skew, age if cell.shares else None, count)  # who shares no model has no old one
     return found
 

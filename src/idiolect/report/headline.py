@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from idiolect.results.statistics import MeanStd
-from idiolect.results.summary import GroupScore, OverSeeds, Summary
+from idiolect.results.summary import AlgorithmSummary, GroupScore, OverSeeds, Summary
 
 Summaries: TypeAlias = Sequence[tuple[str, Summary]]  # what stands in front of the labels, and the summary of a run
 
@@ -27,17 +27,27 @@ def headline(summaries: Summaries) -> Rows:
     rows = []
     for front, summary in summaries:
         for label, entry in summary.algorithms.items():
-            row = [front + label, *_scores(entry.participating)]
+            row = [front + label + _ended_early(entry), *_scores(entry.participating, len(entry.seeds))]
             if adapted:
-                row.append(plus_minus(entry.participating["own"]))
+                row.append(plus_minus(entry.participating["own"], len(entry.seeds)))
             if unseen:
-                row.append(plus_minus(entry.scores["unseen"]["personalized"]) if "unseen" in entry.scores else "")
+                newcomers = entry.scores.get("unseen")
+                row.append(plus_minus(newcomers["personalized"], len(entry.seeds)) if newcomers else "")
             if packed:
                 row += [f"{entry.bits.mean:.4g}", f"{entry.bytes.mean:,.0f}"]
             counts = [f"{entry.updates.mean:.0f}", f"{entry.server_steps.mean:.0f}"]
             rows.append([*row, *counts, f"{entry.wall_clock_seconds.mean:.1f}"])
+        lost = [label for label in summary.unscored if label not in summary.algorithms]
+        rows += [[f"{front}{label} (diverged)", *["-"] * (len(columns) - 1)] for label in lost]
         rows += _references(front, summary, summary.metric, len(columns))
     return Rows(columns, rows)
+
+
+def _ended_early(entry: AlgorithmSummary) -> str:
+    """What a label says of runs that ended before their time, since their scores are not those of the end."""
+    if not entry.ended:
+        return ""
+    return " (ended early)" if len(entry.ended) == len(entry.seeds) else f" ({len(entry.ended)} ended early)"
 
 
 def other_metric(summaries: Summaries, metric: str) -> Rows:
@@ -46,7 +56,7 @@ def other_metric(summaries: Summaries, metric: str) -> Rows:
     for front, summary in summaries:
         for label, entry in summary.algorithms.items():
             if metric in entry.also:
-                rows.append([front + label, *_scores(entry.also[metric])])
+                rows.append([front + label, *_scores(entry.also[metric], len(entry.seeds))])
         rows += _references(front, summary, metric, len(columns))
     return Rows(columns, rows)
 
@@ -62,14 +72,19 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.2e}"
 
 
-def plus_minus(value: MeanStd | OverSeeds | GroupScore) -> str:
-    """A mean and its spread."""
-    return f"{number(value.mean)} ± {number(value.std)}"
+def plus_minus(value: MeanStd | OverSeeds | GroupScore, seeds: int) -> str:
+    """A mean and its spread; of one seed there is none."""
+    return f"{number(value.mean)} ± {number(value.std) if seeds > 1 else '-'}"
 
 
-def _scores(mine: dict[str, OverSeeds]) -> list[str]:
+def seeds_of(summary: Summary) -> int:
+    """How many seeds the algorithms of a run have, at most."""
+    return max(len(entry.seeds) for entry in summary.algorithms.values())
+
+
+def _scores(mine: dict[str, OverSeeds], seeds: int) -> list[str]:
     personal = mine["personalized"]
-    return [plus_minus(mine["global"]), plus_minus(personal), plus_minus(personal.worst_decile)]
+    return [plus_minus(one, seeds) for one in (mine["global"], personal, personal.worst_decile)]
 
 
 def _references(front: str, summary: Summary, metric: str, width: int) -> list[list[str]]:
@@ -77,6 +92,7 @@ def _references(front: str, summary: Summary, metric: str, width: int) -> list[l
     rows = []
     for name, scores in summary.references.items():
         if metric in scores:
-            row = [f"{front}({name})", "", plus_minus(scores[metric]), plus_minus(scores[metric].worst_decile)]
+            both = (scores[metric], scores[metric].worst_decile)
+            row = [f"{front}({name})", "", *(plus_minus(one, seeds_of(summary)) for one in both)]
             rows.append([*row, *[""] * (width - len(row))])
     return rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.experiments.records import CellRecord
+from idiolect.experiments.records import DISTANCE, CellRecord
 from idiolect.report.choices import Choice
 from idiolect.report.headline import number
 from idiolect.report.page import Picture
@@ -121,10 +121,10 @@ def _order_at_the_end(data: ReportData) -> str:
 
 
 def _distance(data: ReportData) -> list[Picture]:
-    if not any("distance_to_optimum" in cell.record.end.reports for cell in data.cells):
+    if not any(DISTANCE in cell.record.end.reports for cell in data.cells):
         return []
     y = "squared distance to the minimiser"
-    figure = report_curves(data, "distance_to_optimum", f"Distance to the minimiser over {data.time}", y)
+    figure = report_curves(data, DISTANCE, f"Squared distance to the minimiser over {data.time}", y)
     caption = (
         "Mean over clients of the squared distance to the minimiser of what each algorithm minimises: a straight fall "
         "on this scale is a constant rate, a floor is the noise of the steps."

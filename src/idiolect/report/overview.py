@@ -8,7 +8,7 @@ import numpy as np
 from idiolect.contracts import Problem
 from idiolect.experiments.value import Experiment
 from idiolect.registry import Choice
-from idiolect.report.headline import headline, other_metric, other_metrics, plus_minus
+from idiolect.report.headline import headline, other_metric, other_metrics, plus_minus, seeds_of
 from idiolect.report.page import Section
 from idiolect.report.remarks import group_lines, meaning_lines, remarks, size_lines
 from idiolect.report.report_data import PageRun, ReportData
@@ -44,7 +44,7 @@ def files_section(data: ReportData) -> Section:
     """The recipes with every default written out, as they were saved, and where everything lies."""
     html = ""
     for run in data.runs:
-        files = "metrics.jsonl, clients.csv, summary.json, timelines/, params/ and cells/ lie beside it"
+        files = "metrics.csv, metrics.jsonl, clients.csv, summary.json, timelines/, params/ and cells/ lie beside it"
         html += (
             f"<details><summary>{escape(run.label('the recipe, with every default written out'))}</summary>"
             f"<pre>{escape((run.path / RECIPE).read_text('utf-8'))}</pre></details>"
@@ -80,6 +80,7 @@ def _problem_name(experiment: Experiment) -> str:
 
 def _first_sentence(data: ReportData) -> str:
     """Who came out first, and how sure that is."""
+    seeds = max(seeds_of(run.summary) for run in data.runs)
     scores = {
         run.label(label): entry.participating["personalized"]
         for run in data.runs
@@ -91,14 +92,14 @@ def _first_sentence(data: ReportData) -> str:
     which = "highest" if data.higher_is_better else "lowest"
     order = sorted(scores, key=lambda label: scores[label].mean, reverse=data.higher_is_better)
     if len(order) == 1:
-        return f"{order[0]} comes to a personalized {data.metric} of {plus_minus(scores[order[0]])}."
+        return f"{order[0]} comes to a personalized {data.metric} of {plus_minus(scores[order[0]], seeds)}."
     first, second = order[:2]
     best, next_best = scores[first], scores[second]
-    close = abs(best.mean - next_best.mean) <= max(best.std, next_best.std)
+    close = seeds > 1 and abs(best.mean - next_best.mean) <= max(best.std, next_best.std)
     sure = ", within a standard deviation over seeds of it" if close else ""
     return (
-        f"{first} has the {which} personalized {data.metric}, {plus_minus(best)}; next is {second} with "
-        f"{plus_minus(next_best)}{sure}."
+        f"{first} has the {which} personalized {data.metric}, {plus_minus(best, seeds)}; next is {second} with "
+        f"{plus_minus(next_best, seeds)}{sure}."
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from idiolect.engines.serverless import LEAK
-from idiolect.report.headline import plus_minus
+from idiolect.report.headline import plus_minus, seeds_of
 from idiolect.results.summary import Summary
 
 _NAMED = 5  # clients that a remark names before it counts the others
@@ -23,6 +23,8 @@ def meaning_lines(summary: Summary, columns: Sequence[str]) -> list[str]:
         lines.append("In brackets: what the problem knows to compare with, learned by none of the algorithms.")
     if "unseen" in columns:
         lines.append("Unseen: the same personalization for clients that took no part in training.")
+        if what.unseen:
+            lines.append(f"Unseen, where layers are private: {what.unseen}.")
     if summary.began:
         lines.append(f"Start: {summary.began}.")
     if summary.chosen is not None:
@@ -36,13 +38,16 @@ def meaning_lines(summary: Summary, columns: Sequence[str]) -> list[str]:
 
 def group_lines(summary: Summary) -> list[str]:
     """The scores of each named group of clients, and their gain over the first algorithm."""
-    lines = []
+    lines, seeds = [], seeds_of(summary)
     for name, group in summary.groups.items():
         if not group.algorithms:  # none of its clients was scored
             continue
         (first, start), *others = group.algorithms.items()
-        lines.append(f"{name} ({len(group.clients)} clients), personalized: {first} {plus_minus(start)}")
-        lines += [f"  {label} {plus_minus(entry)}, a gain of {plus_minus(entry.gain)}" for label, entry in others]
+        lines.append(f"{name} ({len(group.clients)} clients), personalized: {first} {plus_minus(start, seeds)}")
+        lines += [
+            f"  {label} {plus_minus(entry, seeds)}, a gain of {plus_minus(entry.gain, seeds)}"
+            for label, entry in others
+        ]
     return lines
 
 
@@ -50,19 +55,25 @@ def size_lines(summary: Summary) -> list[str]:
     """Who gains most: clients with few samples against clients with many."""
     if summary.gains is None:
         return []
+    seeds = seeds_of(summary)
     return [
-        f"{label}, personalized, over {summary.gains.over}: {plus_minus(gain.few)} for the third of clients with the "
-        f"fewest samples, {plus_minus(gain.many)} for the third with the most"
+        f"{label}, personalized, over {summary.gains.over}: {plus_minus(gain.few, seeds)} for the third of clients "
+        f"with the fewest samples, {plus_minus(gain.many, seeds)} for the third with the most"
         for label, gain in summary.gains.algorithms.items()
     ]
 
 
 def remarks(summary: Summary) -> list[str]:
     """What a table of scores would hide: runs that ended early, clients that were refused, and mass that leaked."""
-    lines = []
+    lines = [
+        f"{label}, seed {seed}, has no score: {why}."
+        for label, mine in summary.unscored.items()
+        for seed, why in mine.items()
+    ]
     for label, entry in summary.algorithms.items():
         lines += [f"{label}, seed {seed}, ended before its time: {why}." for seed, why in entry.ended.items()]
         lines += [f"{label}, seed {seed}: {refusals_in_words(mine)}." for seed, mine in entry.refusals.items()]
+        lines += [f"{label}, seed {seed}: {links_in_words(mine)}." for seed, mine in entry.refused_messages.items()]
         leaked = 0.0 if entry.leaked_share is None else entry.leaked_share.mean
         if abs(leaked) > LEAK and not entry.ended:
             lines.append(f"{label} leaks: {leaked:.2%} of the mass is gone, and its models are not what they seem.")
@@ -80,6 +91,17 @@ def refusals_in_words(clients: Mapping[int, dict[str, int]]) -> str:
         parts.append(f"client {client}: {', '.join(said)}")
     others = len(clients) - _NAMED
     return "; ".join([*parts, *([f"and {others} more client{'s' if others > 1 else ''}"] if others > 0 else [])])
+
+
+def links_in_words(senders: Mapping[int, dict[int, int]]) -> str:
+    """Whose messages were refused by whom, and how many: the first few links, the rest counted."""
+    links = [(sender, receiver, count) for sender, mine in senders.items() for receiver, count in mine.items()]
+    parts = [
+        f"{count} message{'s' if count > 1 else ''} of client {sender} refused by client {receiver}"
+        for sender, receiver, count in links[:_NAMED]
+    ]
+    others = len(links) - _NAMED
+    return "; ".join([*parts, *([f"and {others} more link{'s' if others > 1 else ''}"] if others > 0 else [])])
 
 
 def _updates(count: int) -> str:

@@ -15,6 +15,7 @@ from idiolect.experiments.value import Experiment
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
 from idiolect.report.client_traits import Traits, traits_of
+from idiolect.results.export_files import Measured
 from idiolect.results.run import Run, open_run
 from idiolect.results.summary import Summary
 
@@ -57,6 +58,7 @@ class ReportData(NamedTuple):
     references: list[ReferenceRecord]
     tables: dict[str, Timeline | Rounds]  # of each algorithm's first finished seed
     traits: dict[tuple[str, int], dict[int, Traits]]  # by algorithm and seed, for each participating client
+    exports: dict[tuple[str, int], list[Measured]]  # by algorithm and seed, where models were exported
 
     @property
     def metric(self) -> str:
@@ -97,7 +99,7 @@ def read_report_data(paths: Sequence[Path]) -> ReportData:
 
 def report_data_of(runs: Sequence[Run]) -> ReportData:
     """What a page shows of these runs; a sentence if one has nothing to show, or they cannot be compared."""
-    data = ReportData([], [], [], [], {}, {})
+    data = ReportData([], [], [], [], {}, {}, {})
     for run, name in zip(runs, _names([run.path for run in runs]), strict=True):
         _add(data, run, name)
     metrics = {cell.record.metric: cell.label for cell in data.cells}
@@ -109,7 +111,7 @@ def report_data_of(runs: Sequence[Run]) -> ReportData:
 
 def _add(data: ReportData, run: Run, name: str) -> None:
     if not run.cells:
-        raise UserMistake(f"{run.path} has no finished cell to report; go on with: idiolect resume {run.path}")
+        raise UserMistake(run.nothing_to_show)
     experiment = run.experiment
     shown = PageRun(name, run.path, experiment, run.summary, run.missing, run.clock == "real")
     before, after = str(experiment.evaluation.steps[0]), headline_column(experiment)
@@ -122,6 +124,8 @@ def _add(data: ReportData, run: Run, name: str) -> None:
         data.tables.setdefault(label, table)
         data.traits[label, cell.seed] = traits_of(cell, table, noted[cell.seed])
         data.cells.append(PageCell(label, cell, before, after))
+        if measured := run.exports(cell.label, cell.seed):
+            data.exports[label, cell.seed] = measured
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from idiolect.files import write_atomically
 from idiolect.report.client_pictures import each_client, spread_pictures
+from idiolect.report.exports import exports_section
 from idiolect.report.gain_pictures import gain_section
 from idiolect.report.level_pictures import level_pictures
 from idiolect.report.map_pictures import map_pictures
@@ -60,5 +61,6 @@ def report_sections(data: ReportData) -> list[Section]:
         gain_section(data, spread_pictures(data)),
         waiting_section(data),
         *(section for section in families if section.pictures),
+        *exports_section(data),
         files_section(data),
     ]

@@ -66,7 +66,7 @@ def _locked(path: Path) -> Iterator[None]:
     except Timeout:
         raise UserMistake(f"{path} is in use: another process runs there; wait, or stop it") from None
     except OSError as reason:
-        raise _unwritable(path / LOCK, reason) from None
+        raise UserMistake(f"{path / LOCK} cannot be written: {reason.strerror or reason}") from None
     try:
         sweep(path)
         yield
@@ -102,8 +102,8 @@ def claimed_folder(parent: Path, name: str) -> Iterator[Path]:
                 break
             except FileExistsError:
                 path, number = parent / f"{name}-{number}", number + 1
-    except OSError as reason:
-        raise _unwritable(path, reason) from None
+    except OSError as reason:  # nobody has named this folder
+        raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}; name another with --out") from None
     try:
         yield path
     finally:

@@ -28,7 +28,7 @@ from idiolect.experiments.recording import Cell
 from idiolect.files import write_atomically
 from idiolect.trees import digest
 
-FORMAT, VERSION = "idiolect checkpoint", "3"
+FORMAT, VERSION = "idiolect checkpoint", "4"
 
 
 class Pace(NamedTuple):

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Algorithm, Compressed, Params, Peer, Problem, PyTree
-from idiolect.engines import Snapshot
-from idiolect.engines.learner import learner
+from idiolect.engines import Snapshot, prepare
+from idiolect.engines.simulator.server_program import chosen_model
 from idiolect.errors import UserMistake
 from idiolect.evaluation.scoring import Adapter, adapter, own_model
 from idiolect.experiments.building import build_algorithm, build_problem
@@ -55,14 +55,17 @@ def _snapshot(problem: Problem, algorithm: Algorithm, seed: int, tensors: Mappin
             return _filled(client, objective.begin(params, client, key), tensors)
 
         return Snapshot(0.0, 0, params, lambda client: params, {}, kept, {})
-    server, work = protocol.server, protocol.work(learner(problem, algorithm))
+    program = prepare(problem, algorithm)
+    server, work = protocol.server, program.work
     offer = server.offer(server.init(params, len(problem.clients.participating)))
+    if work.choose is not None:
+        offer = fill("groups", offer, tensors)
 
     def state(client: int) -> PyTree:
         return _filled(client, work.init(offer, client, key), tensors)
 
     def model(client: int) -> Params:
-        return work.model(state(client), offer)
+        return chosen_model(program, state(client), offer, problem.clients.adapt.shard(client), key)
 
     return Snapshot(0.0, 0, params, model, {}, lambda client: work.own(state(client)), {})
 

@@ -29,6 +29,7 @@ from idiolect.files import read_whole, write_atomically
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline, read_timeline, write_timeline
+from idiolect.results.curves import point_rows
 from idiolect.results.seals import Owner, digest_of, experiment_digest, sealed, unsealed
 from idiolect.trees import as_tensors, names_of
 
@@ -79,6 +80,10 @@ class RunFolder:
     def has(self, label: str, seed: int) -> bool:
         """Is this cell finished?"""
         return self._cell(label, seed).exists()
+
+    def count(self, experiment: Experiment) -> int:
+        """How many cells of an experiment are finished."""
+        return sum(self.has(label, seed) for label in experiment.labels for seed in experiment.seeds)
 
     def add(self, result: Result) -> None:
         """Keep a finished cell: its timeline, its parameters and, last, its results with the digests of those."""
@@ -157,12 +162,10 @@ class RunFolder:
         """The files people read: a line per evaluation, a row per client, and the summary."""
         lines = [json.dumps({**_head(cell), **write_point(point)}) + "\n" for cell in cells for point in cell.points]
         write_atomically(self.path / "metrics.jsonl", "".join(lines).encode())
-        text = io.StringIO()
+        curves = [row._asdict() for cell in cells for point in cell.points for row in point_rows(cell, point)]
+        write_atomically(self.path / "metrics.csv", _csv(curves))
         rows = [{**_head(cell), **flat_client(client)} for cell in cells for client in cell.clients]
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.path / "clients.csv", text.getvalue().encode())
+        write_atomically(self.path / "clients.csv", _csv(rows))
         write_atomically(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
 
     def _checked(self, name: str, label: str, seed: int) -> bytes:
@@ -199,6 +202,14 @@ class RunFolder:
         return self.path / "cells" / f"{label}-seed{seed}.json"
 
 
+def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
 def _head(cell: CellRecord) -> dict[str, Any]:
     """Which cell a line belongs to."""
     return {"algorithm": cell.label, "seed": cell.seed}
@@ -214,7 +225,7 @@ def flat_client(client: ClientRecord) -> dict[str, Any]:
 
 
 def _column(budget: str) -> str:
-    return "own" if budget == "own" else f"after_{budget}_steps"
+    return f"after_{budget}_steps" if budget.isdecimal() else budget
 
 
 def _written(table: Timeline | Rounds) -> bytes:
@@ -222,7 +233,7 @@ def _written(table: Timeline | Rounds) -> bytes:
 
 
 def _tensors(result: Result, owner: Owner) -> bytes:
-    tensors = names_of("server", result.params)
+    tensors = names_of("server", result.params) | names_of("groups", result.groups)
     for client, state in result.personal.items():
         tensors |= names_of(f"client{client}", state)
     # One text and no more: safetensors shuffles them, but equal runs should leave equal files.

@@ -11,34 +11,22 @@ import numpy as np
 from idiolect.contracts import Compressed, Params
 from idiolect.errors import UserMistake
 from idiolect.experiments.cell_results import whole_model
+from idiolect.experiments.data_files import with_digests
 from idiolect.experiments.describing import is_described
 from idiolect.experiments.recipe_files import completed
-from idiolect.experiments.records import CellRecord, ClientRecord, Point, ReferenceRecord
+from idiolect.experiments.records import CellRecord, ClientRecord, ReferenceRecord
 from idiolect.experiments.value import Experiment, from_tables
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
 from idiolect.results.client_models import CellModels, open_models
+from idiolect.results.curves import PointRow, point_rows
+from idiolect.results.export_files import Measured, note_exports, read_exports
 from idiolect.results.folder import RunFolder, clock_of, difference_to, flat_client, saved_tables
 from idiolect.results.summary import Summary, summarize
 from idiolect.results.summary_files import known_of_run
 from idiolect.results.traits import ClientTraits, read_traits
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
-
-
-class PointRow(NamedTuple):
-    """One score of a run: an algorithm, a seed, a time, a group of clients, and a budget of adaptation."""
-
-    algorithm: str
-    seed: int
-    time: float
-    updates: int
-    group: str
-    budget: str  # a number of gradient steps, or "own"
-    mean: float
-    std: float
-    worst_decile: float
-    clients: int
 
 
 class ClientRow(NamedTuple):
@@ -92,9 +80,23 @@ class Run:
         self._folder, self._runnable, self._data_dir, self._advice = RunFolder(path), runnable, data_dir, advice
 
     @cached_property
-    def cells(self) -> list[CellRecord]:
-        """The finished cells, in the experiment's order."""
+    def _every(self) -> list[CellRecord]:
         return self._folder.cells(self.experiment)
+
+    @cached_property
+    def cells(self) -> list[CellRecord]:
+        """The finished cells, in the experiment's order, without those that could not be scored even once."""
+        return [cell for cell in self._every if cell.scored]
+
+    @property
+    def unscored(self) -> list[CellRecord]:
+        """The others."""
+        return [cell for cell in self._every if not cell.scored]
+
+    @property
+    def diverged(self) -> list[CellRecord]:
+        """The cells that ended before their time by their own fault, those without any score among them."""
+        return [cell for cell in self._every if cell.diverged]
 
     @cached_property
     def references(self) -> list[ReferenceRecord]:
@@ -104,20 +106,32 @@ class Run:
     @property
     def missing(self) -> int:
         """How many cells are not finished."""
-        return len(self.experiment.labels) * len(self.experiment.seeds) - len(self.cells)
+        return len(self.experiment.labels) * len(self.experiment.seeds) - len(self._every)
 
     @cached_property
     def summary(self) -> Summary:
         """What the finished cells come to; there must be one."""
         if not self.cells:
-            raise UserMistake(f"{self.path} has no finished cell yet; go on with: idiolect resume {self.path}")
+            raise UserMistake(self.nothing_to_show)
         known = known_of_run(self.path) if self._advice is None else {"advice": self._advice}
-        return summarize(self.experiment, self.cells, self.references, clock=self.clock, **known)
+        known |= {"clock": self.clock, "unscored": self.unscored}
+        return summarize(self.experiment, self.cells, self.references, **known)
+
+    @property
+    def nothing_to_show(self) -> str:
+        """Why there is nothing to sum up, where no cell has a score."""
+        if self._every:
+            return f"{self.path} has nothing to show: {self._every[0].ended}"
+        return f"{self.path} has no finished cell to report; go on with: idiolect resume {self.path}"
 
     @property
     def points(self) -> Rows[PointRow]:
         """Every score at every time, one a row."""
-        return Rows([row for cell in self.cells for point in cell.points for row in _point_rows(cell, point)])
+        return Rows([row for cell in self.cells for point in cell.points for row in point_rows(cell, point)])
+
+    def frame(self) -> Any:
+        """The curves of all algorithms as one tidy pandas frame, a score a row; `metrics.csv` has the same."""
+        return self.points.frame()
 
     @property
     def clients(self) -> Rows[ClientRow]:
@@ -127,7 +141,7 @@ class Run:
     def cell(self, label: str | None = None, seed: int | None = None) -> CellRecord:
         """A finished cell: the one with this label and seed, or its only algorithm's or first seed's."""
         label, seed = self._chosen(label, seed)
-        return next(cell for cell in self.cells if (cell.label, cell.seed) == (label, seed))
+        return next(cell for cell in self._every if (cell.label, cell.seed) == (label, seed))
 
     def timeline(self, label: str | None = None, seed: int | None = None) -> Timeline | Rounds:
         """Who worked when, or whose message arrived when."""
@@ -140,6 +154,14 @@ class Run:
     def traits(self, seed: int) -> dict[int, ClientTraits]:
         """How much every client holds, and how unlike the others'."""
         return read_traits(self._folder, seed)
+
+    def exports(self, label: str | None = None, seed: int | None = None) -> list[Measured]:
+        """What exported models took and gave when they were run; empty before `idiolect export`."""
+        return read_exports(self._folder, *self._chosen(label, seed))
+
+    def note_exports(self, label: str, seed: int, measured: Sequence[Measured]) -> None:
+        """Keep what exported models took and gave, for the report."""
+        note_exports(self._folder, label, seed, measured)
 
     def models(self, label: str | None = None, seed: int | None = None) -> CellModels:
         """The models of all clients; the experiment's problem is built for it."""
@@ -187,16 +209,11 @@ class Run:
         for label, entry in self.summary.algorithms.items():
             mine, personal = entry.participating, entry.participating["personalized"]
             pairs = [(one.mean, one.std) for one in (mine["global"], personal)] + [tuple(personal.worst_decile)]
-            numbers = "".join(f"<td>{mean:.3f} ± {std:.3f}" for mean, std in pairs)
+            alone = len(entry.seeds) == 1
+            numbers = "".join(f"<td>{mean:.3f} ± {'-' if alone else f'{std:.3f}'}" for mean, std in pairs)
             rows.append(f"<tr><td>{escape(label)}{numbers}<td>{entry.updates.mean:.0f}</tr>")
         title = f"{self.experiment.name}: {self.summary.metric} at {self.clock} time {self.experiment.horizon:g}"
         return f"<p>{escape(title)}</p><table>{head}{''.join(rows)}</table>"
-
-
-def _point_rows(cell: CellRecord, point: Point) -> Iterator[PointRow]:
-    for group, scores in point.scores.items():
-        for budget, spread in scores.items():
-            yield PointRow(cell.label, cell.seed, point.time, point.updates, group, budget, *spread)
 
 
 def open_run(path: str | Path, experiment: Experiment | None = None, *, data_dir: str | Path | None = None) -> Run:
@@ -221,7 +238,7 @@ def open_run(path: str | Path, experiment: Experiment | None = None, *, data_dir
     path, folder = Path(path), None if data_dir is None else Path(data_dir)
     tables = saved_tables(path)
     if experiment is not None:
-        whole = completed(experiment)
+        whole = with_digests(completed(experiment), folder)
         if other := difference_to(path, whole):
             raise UserMistake(f"{path} holds a run of another experiment: {other}")
         return Run(path, whole, runnable=True, data_dir=folder)

@@ -10,12 +10,12 @@ import numpy as np
 from idiolect.evaluation.scores import Spread, spread
 from idiolect.experiments.evaluation_plan import Meaning, headline_column, meaning
 from idiolect.experiments.recipe_tables import Chosen
-from idiolect.experiments.records import CellRecord, Point, ReferenceRecord
+from idiolect.experiments.records import DISTANCE, CellRecord, Point, ReferenceRecord
 from idiolect.experiments.value import Experiment
 from idiolect.results.gains import Gains, gains_by_size
 from idiolect.results.statistics import MeanStd, mean_std
 
-_AT_THE_END = ("distance_to_optimum", "consensus_gap", "smallest_y")
+_AT_THE_END = (DISTANCE, "consensus_gap", "smallest_y")
 _ON_AVERAGE = ("residual", "capped")
 _REPORTED = ("idiolect", "jax", "numpy", "optax")
 
@@ -48,6 +48,7 @@ class AlgorithmSummary(NamedTuple):
     ]  # the same scores of participating clients at the end alone, where more evaluations count
     server_steps: MeanStd  # versions of the shared model; without a server, rounds
     refusals: dict[int, Mapping[int, dict[str, int]]]  # by seed and client
+    refused_messages: dict[int, Mapping[int, dict[int, int]]]  # by seed, sender and receiver
     ended: dict[int, str]  # by seed, why it ended before its time
 
     @property
@@ -88,6 +89,7 @@ class Summary(NamedTuple):
     advice: list[str]
     chosen: Chosen | None  # how the settings were found, where the experiment says so
     began: str = ""  # with which trained models, and what training them took; empty where models were drawn
+    unscored: Mapping[str, dict[int, str]] = {}  # by algorithm and seed, why a cell has no score, not even a first one
 
 
 def summarize(
@@ -98,6 +100,7 @@ def summarize(
     clock: str = "virtual",
     advice: Sequence[str] = (),
     versions: dict[str, str] | None = None,
+    unscored: Sequence[CellRecord] = (),
 ) -> Summary:
     """Sum up the finished cells of a run; there must be one. Without `versions`, those of this process are noted."""
     columns = {
@@ -126,7 +129,13 @@ def summarize(
         list(advice),
         experiment.chosen,
         _began(experiment),
+        {label: ends for label in experiment.labels if (ends := _ends(unscored, label))},
     )
+
+
+def _ends(cells: Sequence[CellRecord], label: str) -> dict[int, str]:
+    """By seed, why cells of an algorithm ended."""
+    return {cell.seed: cell.ended for cell in cells if cell.label == label and cell.ended}
 
 
 def versions_here() -> dict[str, str]:
@@ -177,7 +186,8 @@ def _algorithm(experiment: Experiment, cells: list[CellRecord], columns: dict[st
         _at_end(ends, columns) if last > 1 else {},
         mean_std([cell.server_steps for cell in cells]),
         {cell.seed: cell.refusals for cell in cells if cell.refusals},
-        {cell.seed: cell.ended for cell in cells if cell.ended},
+        {cell.seed: cell.refused_messages for cell in cells if cell.refused_messages},
+        _ends(cells, cells[0].label),
     )
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from idiolect.experiments.serialization import write_links
 from idiolect.results.statistics import MeanStd
 from idiolect.results.summary import AlgorithmSummary, GroupSummary, OverSeeds, Summary
 
@@ -23,6 +24,7 @@ def write_summary(summary: Summary) -> dict[str, Any]:
             "personalized": what.personalized,
             "scored_on": what.scored_on,
             "spread": what.spread,
+            **_unless_empty("unseen", what.unseen),
         },
         "virtual_time": summary.virtual_time,
         "algorithms": {label: _algorithm(entry) for label, entry in summary.algorithms.items()},
@@ -33,6 +35,7 @@ def write_summary(summary: Summary) -> dict[str, Any]:
         "clock": summary.clock,
         "advice": summary.advice,
         **_unless_empty("began", summary.began),
+        **_unless_empty("unscored", {label: _by_seed(mine) for label, mine in summary.unscored.items()}),
         **_unless_empty("chosen", None if summary.chosen is None else dict(summary.chosen)),
     }
 
@@ -61,8 +64,15 @@ def _algorithm(entry: AlgorithmSummary) -> dict[str, Any]:
             "refusals",
             {str(seed): {str(c): why for c, why in mine.items()} for seed, mine in entry.refusals.items()},
         ),
-        **_unless_empty("ended", {str(seed): why for seed, why in entry.ended.items()}),
+        **_unless_empty(
+            "refused_messages", {str(seed): write_links(mine) for seed, mine in entry.refused_messages.items()}
+        ),
+        **_unless_empty("ended", _by_seed(entry.ended)),
     }
+
+
+def _by_seed(sentences: dict[int, str]) -> dict[str, str]:
+    return {str(seed): why for seed, why in sentences.items()}
 
 
 def _scores(scores: dict[str, OverSeeds]) -> dict[str, Any]:

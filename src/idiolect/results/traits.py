@@ -13,10 +13,11 @@ from idiolect.results.seals import sealed, unsealed
 
 
 class ClientTraits(NamedTuple):
-    """How many samples a client has, all parts together, and how unlike everybody's its classes are."""
+    """How many samples a client has, all parts together, how unlike everybody's its classes are, and its name."""
 
     samples: int
     label_skew: float | None  # None where samples have no classes
+    name: str = ""  # as the data has it, if it has one
 
 
 def knows_traits(folder: RunFolder, seed: int) -> bool:
@@ -32,9 +33,10 @@ def write_traits(folder: RunFolder, seed: int, clients: Clients) -> None:
     counts = label_counts(clients)
     skews = [math.nan] * clients.total if counts is None else label_skew(counts).tolist()
     sizes = clients.train.sizes + clients.adapt.sizes + clients.validation.sizes + clients.test.sizes
+    names = clients.names or [""] * clients.total
     record = {
-        str(client): ClientTraits(int(size), None if math.isnan(skew) else skew)._asdict()
-        for client, (size, skew) in enumerate(zip(sizes, skews, strict=True))
+        str(client): ClientTraits(int(size), None if math.isnan(skew) else skew, name)._asdict()
+        for client, (size, skew, name) in enumerate(zip(sizes, skews, names, strict=True))
     }
     write_atomically(_file(folder, seed), sealed({"clients": record}, folder.owner("traits", "clients", seed)))
 

@@ -13,8 +13,10 @@ from annotated_types import Ge, Gt, Lt
 
 from idiolect.contracts import Clients, PyTree, Split
 from idiolect.errors import UserMistake
+from idiolect.problems.data.given_data import checked_data, row_count
 
 PARTS = ("train", "adapt", "validation", "test")
+FEWEST = 3  # samples of a client
 
 
 class Shares(NamedTuple):
@@ -61,8 +63,7 @@ def split_clients(
         >>> split_clients(data, rng=np.random.default_rng(0)).train.sizes.tolist()
         [12, 12, 12]
     """
-    if not data:
-        raise UserMistake("data is empty, but a problem needs at least one client")
+    data = checked_data(data)
     if sum(shares) >= 1 - 1e-9:
         raise UserMistake(
             f"shares {tuple(shares)} leave nothing to test on: train + adapt + validation must be below 1"
@@ -71,7 +72,7 @@ def split_clients(
         raise UserMistake(f"unseen is {unseen}, but the share of clients held out must lie in [0, 1)")
     if round(unseen * len(data)) == len(data):
         raise UserMistake(f"unseen is {unseen}, which leaves none of {len(data)} clients to train")
-    sizes = [_row_count(client, rows) for client, rows in enumerate(data)]
+    sizes = [row_count(client, rows) for client, rows in enumerate(data)]
     lengths = np.array([_cut(client, size, shares) for client, size in enumerate(sizes)])
     shuffled = [_take(rows, rng.permutation(size)) for rows, size in zip(data, sizes, strict=True)]
     store = jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *shuffled)
@@ -81,19 +82,12 @@ def split_clients(
     return Clients(splits[0], splits[1], splits[2], splits[3], frozenset(int(client) for client in held_out))
 
 
-def _row_count(client: int, rows: PyTree) -> int:
-    counts = {len(leaf) for leaf in jax.tree.leaves(rows)}
-    if len(counts) != 1:
-        raise UserMistake(
-            f"client {client} has arrays of different lengths {sorted(counts)}; one row must be one sample"
-        )
-    return counts.pop()
-
-
 def _cut(client: int, size: int, shares: Shares) -> tuple[int, int, int, int]:
     # At least one sample to train on, to adapt on and to be scored on, however little a client has.
-    if size < 3:
-        raise UserMistake(f"client {client} has {size} samples, but needs at least 3: to train, to adapt and to test")
+    if size < FEWEST:
+        raise UserMistake(
+            f"client {client} has {size} samples, but needs at least {FEWEST}: to train, to adapt and to test"
+        )
     train = max(1, round(shares.train * size))
     adapt = max(1, round(shares.adapt * size))
     validation = round(shares.validation * size)
@@ -108,4 +102,4 @@ def _cut(client: int, size: int, shares: Shares) -> tuple[int, int, int, int]:
 
 
 def _take(rows: PyTree, index: np.ndarray) -> PyTree:
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], rows)
+    return jax.tree.map(lambda leaf: leaf[index], rows)

@@ -66,6 +66,11 @@ def load_images(name: str, folder: Path | None = None) -> Images:
         raise UserMistake(f"{name}: {damage}; remove that file and run again to fetch it anew") from None
 
 
+def is_here(name: str, folder: Path | None = None) -> bool:
+    """Are the files of a data set in one of the places where they are looked for? Nothing is fetched."""
+    return name not in SOURCES or _find(SOURCES[name], data_folders(folder)) is not None
+
+
 def data_folders(folder: Path | None) -> list[Path]:
     """The folders that are searched, in order."""
     import pooch
@@ -92,15 +97,24 @@ def _fetch(source: Source, places: Sequence[Path]) -> list[Path]:
         for address, checksum in source.downloads.items():
             pooch.retrieve(address, checksum, fname=address.rsplit("/", 1)[1], path=cache)
     except Exception as reason:  # pooch lets the errors of every transport through
-        searched = ", ".join(str(place) for place in places)
-        files = ", ".join(address.rsplit("/", 1)[1] for address in source.downloads)
-        raise UserMistake(
-            f"{source.name}: {files} not found in {searched}, and fetching failed ({type(reason).__name__}); put the "
-            "files into one of these folders, or name theirs with --data-dir or IDIOLECT_DATA"
-        ) from None
+        raise UserMistake(f"{_not_found(source, places)}, and fetching failed ({type(reason).__name__})") from None
     found = _find(source, places)
     assert found is not None, "the downloads of a source complete one of its layouts"
     return found
+
+
+def _not_found(source: Source, places: Sequence[Path]) -> str:
+    """Where the files of a data set were looked for, and where they lie if they are one folder too high."""
+    files = [address.rsplit("/", 1)[1] for address in source.downloads]
+    below = list(dict.fromkeys(folder for folder, _ in source.layouts))
+    for place in places:
+        if "." not in below and all((place / file).is_file() for file in files):
+            return f"{source.name}: {', '.join(files)} lie in {place}, but must lie in its folder {below[0]}"
+    folders = ", ".join("the folder itself" if folder == "." else folder for folder in below)
+    return (
+        f"{source.name}: {', '.join(files)} not found in {', '.join(map(str, places))} (there in {folders}); put them "
+        "there, or name their folder with --data-dir or IDIOLECT_DATA"
+    )
 
 
 def _read_idx_pairs(paths: list[Path]) -> Images:

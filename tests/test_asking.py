@@ -1,0 +1,134 @@
+"""Asking the command line: show, new, completion, and help for every flag."""
+
+import argparse
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from idiolect import catalog
+from idiolect.cli import _parser, main
+from idiolect.commands.option_texts import option_texts
+from idiolect.experiments.recipe_files import builtin_recipes, load_recipe
+from idiolect.registry import REGISTRIES
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    (found,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def test_every_argument_of_every_command_has_help():
+    waiting = list(commands().items())
+    for name, command in waiting:
+        for action in command._actions:
+            assert action.help, f"{name} {action.dest}"
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += [(f"{name} {choice}", parser) for choice, parser in action.choices.items()]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "persa_fl_me",
+            [
+                "persa_fl_me: an algorithm, Toghani et al. 2023, option C",
+                "objective = moreau (idiolect)",
+                "    lambda: number above 0; default 20.0",
+                "protocol = asynchronous (idiolect)",
+            ],
+        ),
+        ("qupel", ["    lambda_p: number at least 0; default here 0.025, else 0.0"]),
+        (
+            "maml+buffered",
+            ["maml+buffered: an algorithm, a cell of the table", "    size: whole number at least 1; default 10"],
+        ),
+        ("fedrep", ["  private = ['last'], train_order = private_first"]),
+        (
+            "local",
+            ["local: an algorithm, every client alone", "local: a protocol (idiolect, idiolect.protocols.alone)"],
+        ),
+        (
+            "digits",
+            [
+                "    unseen: number at least 0 below 1; default 0.0",
+                "    model: one of the models: linear, mlp, cnn, resnet; default mlp",
+            ],
+        ),
+    ],
+)
+def test_show_says_what_a_name_takes(name, lines, capsys):
+    assert main(["show", name]) == 0
+    said = capsys.readouterr().out.splitlines()
+    for line in lines:
+        assert line in said
+
+
+def test_show_prints_a_recipe_as_it_was_written(capsys):
+    assert main(["show", "demo"]) == 0
+    head, _, text = capsys.readouterr().out.partition("\n")
+    assert head == "# recipe demo (idiolect); run it: idiolect run demo"
+    assert 'name = "persa_fl_me"' in text
+    assert "# Every method has the best of as many trials" in text
+
+
+def test_show_of_an_unknown_name_is_one_sentence(capsys):
+    assert main(["show", "fedavgg"]) == 2
+    assert "NAME is 'fedavgg' (did you mean 'fedavg'?)" in capsys.readouterr().err
+    for almost in ("plain+nothing", "nothing+buffered"):
+        assert main(["show", almost]) == 2
+
+
+def test_every_name_can_be_shown_and_says_what_each_option_must_be():
+    for registry in REGISTRIES.values():
+        for name in registry:
+            for option in option_texts(registry[name]):
+                assert option.kind
+                assert "typing." not in option.kind
+
+
+def test_options_said_are_those_that_a_recipe_takes():
+    """The bounds that are shown are those at which a recipe is refused."""
+    (beta,) = (one for one in option_texts(catalog.PROTOCOLS["asynchronous"]) if one.name == "beta")
+    assert (beta.kind, beta.default) == ("number above 0", "1.0")
+
+
+def test_a_new_recipe_says_what_its_lines_do_and_can_be_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mine.toml"]) == 0
+    assert "run it: idiolect run mine.toml" in capsys.readouterr().out
+    text = Path("mine.toml").read_text()
+    assert "#   idiolect run mine.toml" in text
+    assert load_recipe("mine.toml").labels == ["local", "fedavg", "at_once"]
+    small = ["horizon=40", "problem.clients=4", "evaluation.points=1", "problem.model.hidden=[4]"]
+    assert main(["run", "mine.toml", "--seed", "0", "--out", "out", "--set", *small, "training.local_steps=1"]) == 0
+    capsys.readouterr()
+    for wrong, said in (("mine.toml", "is there already"), ("mine.txt", "must end in .toml"), ("no/a.toml", "folder")):
+        assert main(["new", wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert Path("mine.toml").read_text() == text
+
+
+def completed(words: list[str], script: Path) -> list[str]:
+    """What bash offers for the last of the words."""
+    given = " ".join(f"'{word}'" for word in words)
+    ask = f"source {script}; COMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _idiolect; "
+    ask += "printf '%s\\n' \"${COMPREPLY[@]}\""
+    return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_a_shell_completes_commands_flags_and_names(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.sh"
+    script.write_text(capsys.readouterr().out)
+    assert completed(["idiolect", "res"], script) == ["resume"]
+    assert completed(["idiolect", "run", "dem"], script) == ["demo"]
+    assert completed(["idiolect", "show", "persa_fl_ma"], script) == ["persa_fl_maml"]
+    assert completed(["idiolect", "run", "--check"], script) == ["--checkpoint-every"]
+    (tmp_path / "mine.toml").touch()
+    assert completed(["idiolect", "inspect", "min"], script) == ["mine.toml"]
+    assert set(builtin_recipes()) <= set(completed(["idiolect", "run", ""], script))
+    assert main(["completion", "zsh"]) == 0
+    assert "bashcompinit" in capsys.readouterr().out
