@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 TORCHAX ?= torchax==0.0.14.dev20261026
 TORCH_VENV := .venv-torch
 
-.PHONY: demo test test-torch slow browser attack lint bench fuzz mutants clean
+.PHONY: demo test test-torch slow real browser attack lint bench fuzz mutants dist clean
 
 demo: $(VENV)/.run
 	$(BIN)/idiolect run demo
@@ -14,14 +14,19 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto
 
-# PyTorch and the JAX libraries, in an environment of their own. A dated torchax, since the last release does not import
-# with this PyTorch.
+# PyTorch, the JAX libraries and those that hold tables, in an environment of their own. A dated torchax, since the last
+# release does not import with this PyTorch.
 test-torch: $(TORCH_VENV)/.test
-	$(TORCH_VENV)/bin/pytest -n auto -rs tests/torch
+	$(TORCH_VENV)/bin/pytest -n auto -rs tests/torch $(addprefix tests/data/test_,library_sources.py token_models.py picture_folders.py) \
+	  tests/tracking
 	$(TORCH_VENV)/bin/pytest -k torch tests/test_public_names.py tests/test_docs.py
 
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
+
+# Real processes on loopback with certificates: servers, devices and peers are killed at every durable write and sending.
+real: $(VENV)/.test
+	$(BIN)/pytest -m 'slow or not slow' tests/deploy
 
 # Reports in a real browser, if there is a chromium; part of `make slow`. What they show need not be computed fast.
 browser: $(VENV)/.browser
@@ -67,6 +72,13 @@ fuzz: $(VENV)/.test
 		-lm -o .fuzz/fuzz && .fuzz/fuzz $(INPUTS) .fuzz/seeds/*; \
 	fi
 
+# What a release uploads, checked as the package index does.
+dist: $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:
 	rm -rf $(VENV) $(TORCH_VENV) .fuzz .pytest_cache .mypy_cache .ruff_cache
 
@@ -88,7 +100,7 @@ $(VENV)/.browser: $(BIN)/python pyproject.toml
 $(TORCH_VENV)/.test: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TORCHAX)' transformers peft \
-	  -e '.[equinox,flax,haiku,onnx,pandas,torch]' hypothesis pytest pytest-xdist
+	  -e '.[datasets,equinox,flax,haiku,images,onnx,tables,tensorboard,torch]' hypothesis pytest pytest-xdist
 	touch $@
 
 $(VENV)/.lint: $(BIN)/python pyproject.toml
