@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "src" / "idiolect"
 ORDER = [
     ["device", "errors"],
     ["files", "registry", "own_code", "trees"],
-    ["options"],
+    ["options", "sealed_tensors"],
     ["contracts"],
     ["theory", "quantization", "network", "problems", "protocols"],
     ["data", "objectives", "sharing", "torch", "refusals"],

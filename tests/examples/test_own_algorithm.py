@@ -72,6 +72,7 @@ def test_it_runs_reports_and_compares(whole):
     assert all(" p=" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_to_the_same_bytes(whole, tmp_path):
     killed = run("-c", KILLED, EXAMPLE, tmp_path / "run")
     assert killed.returncode == -9, killed.stderr
@@ -95,6 +96,7 @@ def test_the_command_line_goes_on_with_it_if_it_names_the_file(whole, tmp_path):
     assert numbers(folder) == numbers(whole[0])
 
 
+@pytest.mark.slow
 def test_on_ray_it_gives_the_same_bytes(whole, tmp_path):
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed; pip install -e '.[ray]'")

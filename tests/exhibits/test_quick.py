@@ -12,7 +12,7 @@ from idiolect.papers.exhibits import EXHIBITS
 SHARED = (("pars-push-fig-1", "pars-push-fig-2"), ("qupel-table-2", "qupel-fig-1", "qupel-table-3"))
 ALONE = tuple((name,) for name in EXHIBITS if not any(name in names for names in SHARED))
 # One of each kind is tried by every change, the others by `make slow`.
-FAST = ("persa-fl-fig-1", "persa-fl-fig-2b", "pars-push-fig-1", "pars-push-prop-1", "persa-fl-table-1", "qupel-table-1")
+FAST = ("persa-fl-fig-1", "pars-push-prop-1", "persa-fl-table-1", "qupel-table-1")
 CASES = [
     pytest.param(names, id=names[0], marks=() if names[0] in FAST else pytest.mark.slow) for names in SHARED + ALONE
 ]

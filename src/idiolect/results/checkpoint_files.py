@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from idiolect.contracts import PyTree
 from idiolect.engines.checkpointing import Checkpoint, Checkpointer
@@ -26,7 +24,7 @@ from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Interrupted
 from idiolect.experiments.recording import Cell
 from idiolect.files import write_atomically
-from idiolect.trees import digest
+from idiolect.sealed_tensors import Unusable, sealed_tensors, unsealed_tensors
 
 FORMAT, VERSION = "idiolect checkpoint", "4"
 
@@ -45,10 +43,6 @@ class _Origin(NamedTuple):
     owner: str
     data: str
     jax: str
-
-
-class _Unusable(ValueError):
-    """Why a checkpoint is passed over, as the end of a sentence."""
 
 
 def checkpoints(
@@ -76,7 +70,7 @@ def checkpoints(
         for file in files:
             try:
                 found += [_read(file, whose)] if file.exists() else []
-            except _Unusable as reason:
+            except Unusable as reason:
                 notice(f"checkpoint {file} {reason}; it is passed over")
         if not found:
             return None
@@ -137,33 +131,16 @@ def _add_arrays(found: "hashlib._Hash", tree: PyTree) -> None:
 
 
 def _written(saved: Checkpoint, whose: _Origin, serial: int) -> bytes:
-    texts = {
-        "format": FORMAT,
-        "version": VERSION,
-        **whose._asdict(),
-        "serial": str(serial),
-        "facts": json.dumps(saved.facts),
-    }
-    return save(saved.tensors, metadata=texts | {"digest": digest(texts, saved.tensors)})
+    texts = {**whose._asdict(), "serial": str(serial), "facts": json.dumps(saved.facts)}
+    return sealed_tensors(FORMAT, VERSION, texts, saved.tensors)
 
 
 def _read(file: Path, whose: _Origin) -> tuple[int, Checkpoint]:
-    try:
-        if not file.is_file():
-            raise OSError("it is no file")
-        with safe_open(file, framework="numpy") as content:
-            texts = content.metadata() or {}
-            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118, it is no dict
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
-        raise _Unusable(f"cannot be read ({reason})") from None
-    if texts.get("format") != FORMAT or texts.get("version") != VERSION:
-        raise _Unusable(f"is no {FORMAT} of version {VERSION}")
-    if texts.get("digest") != digest(texts, tensors):
-        raise _Unusable("is damaged: its digest does not match its content")
+    texts, tensors = unsealed_tensors(file, FORMAT, VERSION)
     if texts["owner"] != whose.owner:
-        raise _Unusable("belongs to another recipe, timeline or version")
+        raise Unusable("belongs to another recipe, timeline or version")
     if texts["data"] != whose.data:
-        raise _Unusable("was made from other data")
+        raise Unusable("was made from other data")
     if texts["jax"] != whose.jax:
-        raise _Unusable(f"was made by JAX {texts['jax']}, and this is JAX {whose.jax}")
+        raise Unusable(f"was made by JAX {texts['jax']}, and this is JAX {whose.jax}")
     return int(texts["serial"]), Checkpoint(json.loads(texts["facts"]), tensors)

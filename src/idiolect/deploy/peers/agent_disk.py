@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from idiolect.deploy.peers.agent_state import AgentState, Waking
 from idiolect.deploy.peers.letters import Stamp
 from idiolect.errors import UserMistake
 from idiolect.files import make_folder, sweep, sync_folder, write_atomically
-from idiolect.trees import as_tensors, digest, fill, names_of
+from idiolect.sealed_tensors import Unusable, sealed_tensors, unsealed_tensors
+from idiolect.trees import as_tensors, fill, names_of
 
 FORMAT, VERSION = "idiolect agent", "1"
 RECORD, LOG = "agent.safetensors", "wakings.jsonl"
@@ -46,8 +45,8 @@ class AgentDisk:
         if not path.exists():
             return None
         try:
-            texts, tensors = _read(path)
-        except _Damaged as reason:
+            texts, tensors = unsealed_tensors(path, FORMAT, VERSION)
+        except Unusable as reason:
             aside = path.with_suffix(".damaged")
             os.replace(path, aside)
             self._notice(f"{path} {reason}; it is put aside as {aside.name}, and the neighbours are asked instead")
@@ -72,8 +71,8 @@ class AgentDisk:
         facts |= {"stamp": state.stamp, "known": state.known, "lines": lines}
         leaves = {key: leaf for name in _ARRAYS for key, leaf in names_of(name, getattr(state, name)).items()}
         tensors = as_tensors(leaves)
-        texts = {"format": FORMAT, "version": VERSION, "owner": self._owner, "facts": json.dumps(facts)}
-        write_atomically(self.folder / RECORD, save(tensors, metadata=texts | {"digest": digest(texts, tensors)}))
+        texts = {"owner": self._owner, "facts": json.dumps(facts)}
+        write_atomically(self.folder / RECORD, sealed_tensors(FORMAT, VERSION, texts, tensors))
 
     def _append(self, line: dict[str, Any]) -> int:
         """Add a line to the log; how long it then is, in bytes."""
@@ -100,21 +99,3 @@ class AgentDisk:
 def log_line(waking: Waking) -> dict[str, Any]:
     """A waking as the log has it."""
     return {"round": waking.round, "heard": waking.heard, "spoke": waking.spoke}
-
-
-class _Damaged(ValueError):
-    """Why a record cannot be used, as the end of a sentence."""
-
-
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    try:
-        with safe_open(path, framework="numpy") as content:
-            texts = content.metadata() or {}
-            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118, it is no dict
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
-        raise _Damaged(f"cannot be read ({reason})") from None
-    if texts.get("format") != FORMAT or texts.get("version") != VERSION:
-        raise _Damaged(f"is no {FORMAT} of version {VERSION}")
-    if texts.get("digest") != digest(texts, tensors):
-        raise _Damaged("is damaged: its digest does not match its content")
-    return texts, tensors

@@ -4,15 +4,12 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-
 from idiolect.engines.checkpointing import Checkpoint
 from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
-from idiolect.trees import digest
+from idiolect.sealed_tensors import Unusable, sealed_tensors, unsealed_tensors
 
-_FORMAT = "idiolect server checkpoint 1"
+_FORMAT, _VERSION = "idiolect server checkpoint", "1"
 
 
 class Kept(NamedTuple):
@@ -24,9 +21,9 @@ class Kept(NamedTuple):
 
 def write_checkpoint(folder: Path, identity: str, number: int, content: Checkpoint) -> int:
     """Keep a checkpoint and the one before; up to which record the log is not needed any more."""
-    texts = {"format": _FORMAT, "identity": identity, "number": str(number), "facts": json.dumps(content.facts)}
-    signed = texts | {"digest": digest(texts, content.tensors)}
-    write_atomically(folder / f"checkpoint-{number:016d}.safetensors", save(content.tensors, metadata=signed))
+    texts = {"identity": identity, "number": str(number), "facts": json.dumps(content.facts)}
+    sealed = sealed_tensors(_FORMAT, _VERSION, texts, content.tensors)
+    write_atomically(folder / f"checkpoint-{number:016d}.safetensors", sealed)
     files = _files(folder)
     for file in files[:-2]:
         file.unlink()
@@ -39,26 +36,13 @@ def read_checkpoint(folder: Path, identity: str) -> tuple[Kept | None, list[str]
     for file in reversed(_files(folder)):
         try:
             return Kept(_number(file), _read(file, identity)), wrong
-        except _Damaged as reason:
+        except Unusable as reason:
             wrong.append(f"{file} {reason}, and is not used")
     return None, wrong
 
 
-class _Damaged(Exception):
-    pass
-
-
 def _read(file: Path, identity: str) -> Checkpoint:
-    try:
-        with safe_open(file, framework="numpy") as content:
-            texts = content.metadata() or {}
-            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118, it is no dict
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
-        raise _Damaged(f"cannot be read ({reason})") from None
-    if texts.get("format") != _FORMAT:
-        raise _Damaged(f"is no {_FORMAT}")
-    if texts.get("digest") != digest(texts, tensors):
-        raise _Damaged("is damaged: its digest does not match its content")
+    texts, tensors = unsealed_tensors(file, _FORMAT, _VERSION)
     if texts["identity"] != identity:
         raise UserMistake(f"{file} is of another experiment, algorithm or seed; name a new folder by --out")
     return Checkpoint(json.loads(texts["facts"]), tensors)
