@@ -15,7 +15,7 @@ from tests.deploy.peer_network import PeerNetwork, largest, ledger
 pytest.importorskip("zenoh")
 
 GRAPH = topology(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 0), (3, 0), (3, 1)])
-HORIZON = 40
+HORIZON = 60
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,8 @@ def test_every_skeleton_is_tried():
     assert {path.stem for path in SKELETONS.glob("*.py")} == set(RUNS)
 
 
-@pytest.mark.parametrize("kind", RUNS)
+# One by every change, all by `make slow`; that each obeys the laws is tried below.
+@pytest.mark.parametrize("kind", [k if k == "protocol" else pytest.param(k, marks=pytest.mark.slow) for k in RUNS])
 def test_a_skeleton_runs_from_the_command_line(kind, tmp_path, capsys):
     recipe, *settings = RUNS[kind]
     file = str(SKELETONS / f"{kind}.py")

@@ -44,7 +44,9 @@ def output(x, number):
     return x[number] if x.ndim == 4 else x[:, number]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["matrix", "kernel"])
+@pytest.mark.parametrize(
+    "shape", [SHAPES[0], pytest.param(SHAPES[1], marks=pytest.mark.slow)], ids=["matrix", "kernel"]
+)
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_for_a_layer_is_the_rule_for_each_output(name, shape):
     rule, gives = RULES[name]

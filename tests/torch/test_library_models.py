@@ -132,11 +132,9 @@ def test_what_is_no_model_or_keeps_state_is_refused():
     with pytest.raises(idiolect.UserMistake, match=r"nnx\.LayerNorm"):
         adapted(nnx.BatchNorm(3, rngs=nnx.Rngs(0)))
     nn = pytest.importorskip("flax.linen", reason="Flax is not installed")
-    normalized = idiolect.problem(
-        model=nn.BatchNorm(use_running_average=False), loss=lambda model, batch: model(batch["x"]).sum(), data=data()
-    )
+    normalized = nn.BatchNorm(use_running_average=False)
     with pytest.raises(idiolect.UserMistake, match=r"batch_stats.*nn\.LayerNorm"):
-        normalized.init(KEY)
+        idiolect.problem(model=normalized, loss=lambda model, batch: model(batch["x"]).sum(), data=data())
     hk = pytest.importorskip("haiku", reason="Haiku is not installed")
     with pytest.raises(idiolect.UserMistake, match=r"haiku\.transform"):
         adapted(hk.transform_with_state(lambda x: x))
