@@ -78,7 +78,7 @@ SCALES = {
         ],
         trials=8,
         tuning_seeds=TUNING_SEEDS[:1],
-        seeds=(0, 1, 2, 3, 4),
+        seeds=tuple(range(10, 15)),  # 0 and 1 were looked at while the ranges were made
         evaluations=1000,
         time=1000.0,
         options={
@@ -92,7 +92,7 @@ SCALES = {
         list(PROBLEMS),
         trials=30,
         tuning_seeds=TUNING_SEEDS,
-        seeds=tuple(range(10)),
+        seeds=tuple(range(10, 20)),
         evaluations=20_000,
         time=20_000.0,
         options={
