@@ -33,7 +33,7 @@ BY_HAND = {
     "fedavg": {"gradient": 10},
     "fedprox": {"gradient": 10},
     "local": {"gradient": 10},
-    "scaffold": {"gradient": 10 + 10},  # option I: the gradient at the start, once more for each step's batch
+    "scaffold": {"gradient": 10},  # option II: how far it went says what option I asks the data for
     "ditto": {"gradient": 2 * 10},
     "apfl": {"gradient": 2 * 10},
     "per_fedavg": {"gradient": 2 * 10, "hessian_product": 10},
@@ -55,6 +55,10 @@ def test_calls_of_a_turn_are_those_of_its_lines(name, problem):
 )
 def test_the_count_follows_what_a_turn_is_made_of(options, gradients, problem):
     assert turn_cost(problem, made("pfedme", problem, **options)).evaluations == gradients
+
+
+def test_control_variates_by_a_gradient_at_the_start_ask_once_more_for_the_batch_of_each_step(problem):
+    assert turn_cost(problem, made("scaffold", problem, protocol={"option": "I"})).evaluations == 10 + 10
 
 
 def test_weights_of_the_oracle_are_two_for_a_hessian_product_and_a_third_for_a_value():

@@ -68,14 +68,15 @@ class ControlledRound(NamedTuple):
 
 def scaffold(
     *,
-    option: Literal["I", "II"] = "I",
+    option: Literal["I", "II"] = "II",
     participation: Annotated[float, Gt(0), Le(1)] = 1.0,
     beta: Annotated[float, Gt(0)] = 1.0,
 ) -> Protocol:
     """Average differences of models (server step `beta`) and of control variates over rounds.
 
     Args:
-        option: How a client renews its control variate: I, by a gradient at the model received; II, by how far it went.
+        option: How a client renews its control variate: I, by a gradient at the model received, which costs as many
+            gradients again; II, by how far it went, which its authors take in their experiments.
         participation: The fraction of the clients that works in a round.
         beta: The server's step.
 
