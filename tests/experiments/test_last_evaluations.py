@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from idiolect import Choice, Evaluation, Experiment, NamedAlgorithm, compare_runs, run
+from idiolect.experiments.evaluation_plan import meaning
+from idiolect.experiments.recipe_files import completed
 from idiolect.network.timelines import closing_turns
 
 LINES = ["fedavg", NamedAlgorithm(name="fedbuff", protocol={"size": 3}), "fedasync", "local", "rasgp"]
@@ -63,3 +65,11 @@ def test_files_and_pages_say_so(ran):
     assert summary["what"]["scored_on"].endswith("mean over the last 2 evaluations of the run (no round is picked)")
     assert set(summary["algorithms"]["fedavg"]["at_end"]) == {"global", "personalized", "own"}
     assert "<th scope=col>steps</th>" in (ran.path / "report.html").read_text()
+
+
+def test_what_clients_have_that_took_no_part_is_said_where_others_keep_or_choose_something():
+    names = ["ifca", "fedrep", "fedavg"]
+    said = meaning(completed(Experiment(Choice("quadratics", {}), names))).unseen.split("; ")
+    assert [line.split(" ")[0] for line in said] == ["with", "fedrep"]
+    assert "lowest on its own adaptation part" in said[0]
+    assert "tuned by 10 steps on the adaptation part" in said[1]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from idiolect import catalog
 from idiolect.contracts import Algorithm, Sharing
 from idiolect.errors import UserMistake
 from idiolect.evaluation.neighbours import NEIGHBOURS
@@ -11,6 +12,7 @@ from idiolect.evaluation.scores import OWN, Budget
 from idiolect.experiments.building import sharing_of
 from idiolect.experiments.recipe_tables import Evaluation
 from idiolect.experiments.value import Experiment, Line
+from idiolect.protocols import ifca
 
 
 class EvaluationPlan(NamedTuple):
@@ -29,7 +31,7 @@ class Meaning(NamedTuple):
     personalized: str
     scored_on: str
     spread: str
-    unseen: str = ""  # what clients that took no part have where layers are private; empty where none are
+    unseen: str = ""  # what clients that took no part have where others keep or choose something; else empty
 
 
 def plan_evaluation(experiment: Experiment) -> EvaluationPlan:
@@ -85,13 +87,23 @@ def meaning(experiment: Experiment) -> Meaning:
 
 
 def _unseen_in_words(label: str, line: Line) -> str:
-    """What a client that took no part has in place of an algorithm's private layers."""
+    """What a client that took no part has in place of an algorithm's private layers, or of a choice it never made."""
+    if _chooses(line):
+        return f"with {label} everybody takes the model whose loss is lowest on its own adaptation part"
     sharing = _sharing(line)
     if not sharing.private:
         return ""
     named = "some" if callable(sharing.private) else ", ".join(sharing.private)
     tuned = f"tuned by {sharing.tune_steps} steps on the adaptation part" if sharing.tune_steps else "not tuned"
     return f"{label} keeps {named} private: drawn as everybody's were, for the column own {tuned}"
+
+
+def _chooses(line: Line) -> bool:
+    """Whether a server has several models, of which each client takes one."""
+    try:
+        return not isinstance(line, Algorithm) and catalog.cell(line.name).protocol == ifca.__name__
+    except UserMistake:
+        return False
 
 
 def _sharing(line: Line) -> Sharing:

@@ -24,7 +24,7 @@ def meaning_lines(summary: Summary, columns: Sequence[str]) -> list[str]:
     if "unseen" in columns:
         lines.append("Unseen: the same personalization for clients that took no part in training.")
         if what.unseen:
-            lines.append(f"Unseen, where layers are private: {what.unseen}.")
+            lines.append(f"Unseen, where others keep or choose something: {what.unseen}.")
     if summary.began:
         lines.append(f"Start: {summary.began}.")
     if summary.chosen is not None:
