@@ -4,8 +4,12 @@ import pytest
 
 from idiolect import UserMistake, catalog
 from idiolect.catalog import Cell
+from idiolect.contracts import Protocol
+from idiolect.engines.learner import learner
+from idiolect.experiments.building import build_algorithm
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.value import Experiment
+from idiolect.leaderboard.board_cells import arena
 from idiolect.leaderboard.board_problems import (
     DATA,
     PROBLEMS,
@@ -20,6 +24,7 @@ from idiolect.leaderboard.search_ranges import line_of, searches
 from idiolect.tuning.search_space import searches_of, settings_of, with_settings
 
 ENTRANTS = entrants().names
+QUICK = arena("digits-classes", SCALES["quick"], None)
 
 
 def test_every_line_of_the_catalog_enters_or_is_left_out_with_a_reason():
@@ -57,6 +62,24 @@ def test_what_is_searched_fits_the_algorithm_at_both_ends(name):
     for end in (0, -1):
         chosen = {s.name: s.choices[end] if s.choices else (s.low, s.high)[end] for s in wanted}
         completed(experiment.replace(algorithms=[with_settings(line, chosen)]))
+
+
+@pytest.mark.parametrize("name", ENTRANTS)
+def test_settings_in_the_middle_of_what_is_searched_go_together(name):
+    """As a trial has them that is not the default: one setting may forbid another."""
+    middle = {s.name: s.choices[0] if s.choices else (s.low * s.high) ** 0.5 for s in searches(name)}
+    experiment = QUICK.experiment(with_settings(line_of(name), middle), seed=1)
+    algorithm = build_algorithm(experiment, experiment.lines[0], QUICK.problem(1))
+    if isinstance(algorithm.protocol, Protocol):
+        assert algorithm.protocol.work(learner(QUICK.problem(1), algorithm)).turn
+
+
+def test_who_steps_by_an_optimizer_at_the_server_is_searched_by_its_step_size():
+    names = {name: [search.name for search in searches(name)] for name in ("fedavg", "fedadam", "fedavgm")}
+    assert "protocol.beta" in names["fedavg"]
+    for name in ("fedadam", "fedavgm"):
+        assert "protocol.server.step_size" in names[name]
+        assert "protocol.beta" not in names[name]
 
 
 def test_an_option_that_is_zero_or_a_table_stays_as_it_is():

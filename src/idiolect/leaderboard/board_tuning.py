@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from idiolect.engines import Workers
+from idiolect.errors import UserMistake
 from idiolect.experiments.describing import write_experiment
 from idiolect.leaderboard.board_cells import Arena, Contender, taking_part
 from idiolect.leaderboard.board_problems import SHARES_OF_BUDGET
@@ -24,7 +25,7 @@ class Tuned(NamedTuple):
     settings: dict[str, Any]
     score: float
     trials: int
-    failed: int  # of these; they diverged, or could not afford a round
+    failed: int  # of these; they diverged, could not afford a round, or did not go together
 
 
 def tune_entrant(
@@ -45,7 +46,7 @@ def tune_entrant(
         with Workers() as workers:
             try:
                 found = [contender.run(seed, BUDGETS, workers) for seed in seeds]
-            except Unaffordable:
+            except (Unaffordable, UserMistake):  # settings that do not go together
                 return None
         ended = [one for one in found if one is not None]
         if len(ended) < len(found):

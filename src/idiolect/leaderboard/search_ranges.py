@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from idiolect import catalog
 from idiolect.experiments.recipe_tables import NamedAlgorithm, OwnTraining
 from idiolect.options import as_written
+from idiolect.protocols import feddyn
 from idiolect.tuning.search_space import Scale, Search
 
 
@@ -39,8 +40,12 @@ RANGES: dict[Literal["objective", "protocol"], dict[str, Range]] = {
         "participation": Range("choice", choices=(0.25, 0.5, 1.0)),
         "size": Range("choice", choices=(2, 4, 10)),
         "staleness": Range("choice", choices=("constant", "polynomial")),
+        "lambda": Range("log", 0.01, 1.0),  # how strongly models of their own are drawn to the average
     },
 }
+REGULARIZING = {feddyn.__name__: {"alpha": Range("log", 0.001, 1.0)}}  # where it is no share, as others' alpha is
+# A server's optimizer has a step size in place of beta. Adaptive ones move every coordinate by about that much.
+SERVERS = {"sgd": Range("log", 0.03, 2.0), **dict.fromkeys(("adam", "yogi", "adagrad"), Range("log", 0.001, 0.3))}
 AROUND_DEFAULT = ("lambda", "lambda_p", "centers_step_size")  # of objectives; where it is zero it stays so
 
 
@@ -48,8 +53,10 @@ def searches(name: str) -> list[Search]:
     """What is searched for an algorithm: every option of its own that has a range."""
     written = [as_written(part) for part in catalog.options_of(name, {}, {})]
     found = [Search(name, "training", option, *where) for option, where in TRAINING.items()]
+    own = REGULARIZING.get(catalog.cell(name).protocol, {})
     for part, options in zip(("objective", "protocol"), written, strict=True):
-        found += [Search(name, part, option, *where) for option, where in _ranges(part, options).items()]  # type: ignore[arg-type]
+        ranges = {**_ranges(part, options), **{option: where for option, where in own.items() if option in options}}
+        found += [Search(name, part, option, *where) for option, where in ranges.items()]  # type: ignore[arg-type]
     return found
 
 
@@ -60,6 +67,9 @@ def _ranges(part: str, options: Mapping[str, Any]) -> dict[str, Range]:
         for option in AROUND_DEFAULT
         if part == "objective" and isinstance(options.get(option), float) and options[option] > 0
     }
+    if options.get("server") is not None:
+        fixed = {option: where for option, where in fixed.items() if option != "beta"}
+        fixed["server.step_size"] = SERVERS[options["server"].name]
     return {**fixed, **around}
 
 
