@@ -101,14 +101,14 @@ class Deployment:
             print(f"== {who}: {self.said(who)[-4000:]}")
 
 
-def dies_at(moment: str | None, occurrence: int = 1):
-    """kill -9 of this process when a moment has come so many times."""
+def dies_at(moment: str | None, occurrence: int = 1, how: int = signal.SIGKILL):
+    """kill -9 of this process, or another signal, when a moment has come so many times."""
     seen: Counter[str] = Counter()
 
     def at(name: str) -> None:
         seen[name] += 1
         if name == moment and seen[name] == occurrence:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), how)
 
     return at
 
@@ -153,6 +153,6 @@ def _join(told: dict[str, Any]) -> None:
     from idiolect.deploy.joining.membership import join
 
     where = (told["endpoint"], told["name"], Path(told["keys"]), told["data"], Path(told["state"]))
-    moment = dies_at(told.get("dies"), told.get("occurrence", 1))
+    moment = dies_at(told.get("dies"), told.get("occurrence", 1), told.get("how", signal.SIGKILL))
     with stopping_gently(say) as stopping:
         print(join(_work(told), *where, turns=told.get("turns"), stop=stopping.asked, moment=moment, notice=say))

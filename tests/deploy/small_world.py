@@ -32,14 +32,18 @@ class Killed(BaseException):
 
 @cache
 def small_work(algorithm: str = "asynchronous") -> Assignment:
+    return assignment(small_experiment(algorithm), None)
+
+
+def small_experiment(algorithm: str = "asynchronous") -> Experiment:
     name, _, own = algorithm.partition(" ")
-    whole = f"plain+{name}" if name in ("asynchronous", "buffered") else name
+    whole = f"plain+{name}" if name in ("asynchronous", "buffered", "synchronous") else name
     line = NamedAlgorithm(name=whole, **({"private": [own]} if own else {}))
     problem = Choice("quadratics", {"clients": 3, "dimension": 3, "samples": 12})
     if own or name.startswith("qupel"):
         problem = Choice("digits", {"clients": 3, "model": {"name": "mlp", "hidden": [4, 4]}})
     training = {"local_steps": 2, "step_size": 0.05, "batch_size": 2}
-    return assignment(Experiment(problem, [line], training=training), None)
+    return Experiment(problem, [line], training=training)
 
 
 class World:
@@ -128,8 +132,7 @@ class World:
     def replayed(self):
         """What the simulator makes of the timeline that was written down, and what clients keep there."""
         desk = self.open_server().desk
-        table = desk.recorder.table(desk.time + 1e-6)
-        return run_stepwise(self.work.program, self.work.problem.clients, table, seed=self.work.seed)
+        return run_stepwise(self.work.program, self.work.problem.clients, desk.timeline(), seed=self.work.seed)
 
 
 def same(one, other, **tolerance) -> bool:

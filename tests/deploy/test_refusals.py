@@ -240,11 +240,12 @@ def test_who_asks_too_often_or_is_refused_again_and_again_must_wait_and_others_d
     assert patience.wait("alice") == 0
 
 
-def test_what_has_no_server_rounds_or_several_algorithms_is_one_sentence():
+def test_what_cannot_be_served_is_one_sentence():
     problem = Choice("quadratics", {"clients": 3})
     for algorithms, said in [
         (["sgp"], "has no server"),
-        (["fedavg"], "works in rounds"),
+        (["ifca"], "sends more than a descent"),
+        (["local"], "shares nothing"),
         (["fedbuff", "persa_fl_me"], "name one by --algorithm"),
     ]:
         with pytest.raises(UserMistake, match=said):

@@ -5,7 +5,6 @@ import sys
 import threading
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -13,7 +12,6 @@ from safetensors.numpy import load_file
 from idiolect import __version__
 from idiolect.cli import main
 from idiolect.deploy.joining.line import Line
-from idiolect.deploy.joining.own_data import own_data
 from idiolect.deploy.wire import Message
 from idiolect.errors import UserMistake
 from tests.deploy.loopback import free_endpoint, issue_all
@@ -104,6 +102,12 @@ MISTAKES = {
         ["join", "tls/127.0.0.1:1", "--as", "alice", "--keys", "K", "--data", "recipe:9"],
         "recipe:0",
     ),
+    "more devices than clients": (["network", "up", "R", "--clients", "4"], "--clients is 4, but 3 clients take part"),
+    "a network that never was": (["network", "status", "R"], "has no processes; start them by"),
+    "a quorum without rounds": (
+        ["serve", "R", "--listen", "tls/127.0.0.1:1", "--quorum", "2", "--out", "O"],
+        "--quorum is for protocols with rounds",
+    ),
     "no function": (["join", "tls/127.0.0.1:1", "--as", "alice", "--keys", "K", "--data", "data"], "is no reference"),
 }
 
@@ -118,22 +122,6 @@ def test_mistakes_are_one_sentence(tmp_path, recipe, keys_folder, capsys, mistak
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
-
-
-def test_own_data_must_be_like_the_recipes_and_is_cut_into_parts(tmp_path, monkeypatch):
-    work = small_work()
-    rows = jax.tree.map(lambda leaf: np.asarray(leaf)[:20], work.problem.clients.train.rows)
-    monkeypatch.setattr("idiolect.deploy.joining.own_data.import_reference", lambda name: lambda: rows)
-    data, wants = own_data("mine.py:load", work)
-    assert wants is None
-    assert (int(data.train.size), int(data.adapt.size)) == (12, 3)
-    for changed, said in [
-        (jax.tree.map(lambda leaf: leaf[..., None], rows), "rows of"),
-        ([rows], "returns a tree"),
-    ]:
-        monkeypatch.setattr("idiolect.deploy.joining.own_data.import_reference", lambda name, it=changed: lambda: it)
-        with pytest.raises(UserMistake, match=said):
-            own_data("mine.py:load", work)
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(tmp_path, recipe, monkeypatch, capsys):

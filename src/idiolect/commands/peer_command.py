@@ -26,6 +26,11 @@ def add(commands: Any) -> None:
     peer.add_argument("--as", required=True, metavar="NAME", dest="name", help="which peer of the graph, such as a3")
     peer.add_argument("--graph", required=True, type=Path, metavar="FILE", help="who there is, and who sends to whom")
     peer.add_argument("--state", required=True, type=Path, metavar="DIR", help="where the peer keeps what it is")
+    peer.add_argument(
+        "--data",
+        metavar="FILE",
+        help="this peer's rows: FILE.py:FUNCTION, a .csv, .tsv or .parquet file; default: the recipe's",
+    )
     ask_for_habits(peer)
 
 
@@ -58,7 +63,7 @@ def _peer(options: argparse.Namespace) -> int:
     from idiolect.deploy.peers.impairment import read_impairment
     from idiolect.deploy.peers.live_peer import Habits
     from idiolect.deploy.peers.peer_process import Where, run_peer
-    from idiolect.deploy.peers.peer_setup import network_rules, set_up_peer
+    from idiolect.deploy.peers.peer_setup import OwnRows, network_rules, set_up_peer
 
     needs_zenoh()
     graph = read_graph(options.graph, insecure=options.insecure)
@@ -66,7 +71,8 @@ def _peer(options: argparse.Namespace) -> int:
         raise UserMistake("--keys is missing: the folder that `idiolect keys issue` made for this peer")
     impairment = None if options.impair is None else read_impairment(options.impair)
     experiment = read_experiment(options, seed_settings(options))
-    rules = network_rules(experiment, graph, options.algorithm, options.data_dir)
+    mine = None if options.data is None else OwnRows(options.name, options.data)
+    rules = network_rules(experiment, graph, options.algorithm, options.data_dir, mine)
     setup = set_up_peer(experiment, graph, options.name, rules)
     where = Where(graph, options.state, None if options.insecure else options.keys, impairment)
     repeat = options.repeat

@@ -5,7 +5,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-from idiolect.commands.arguments import ask_for_data, ask_for_recipe, count, read_experiment, say, seed_settings
+from idiolect.commands.arguments import (
+    ask_for_data,
+    ask_for_recipe,
+    count,
+    positive,
+    read_experiment,
+    say,
+    seed_settings,
+)
+from idiolect.errors import UserMistake
 
 
 def add(commands: Any) -> None:
@@ -24,6 +33,10 @@ def add(commands: Any) -> None:
     serve.add_argument(
         "--stale-after", type=count, metavar="N", default=10_000, help="refuse updates so many versions old; 10000"
     )
+    serve.add_argument(
+        "--deadline", type=positive, metavar="SECONDS", help="close a round without those who are later; default: 60"
+    )
+    serve.add_argument("--quorum", type=count, metavar="N", help="if it has so many; default: as in simulations")
     ask_for_data(serve)
 
 
@@ -38,7 +51,10 @@ def _serve(options: argparse.Namespace) -> int:
     needs_zenoh()
     experiment = read_experiment(options, seed_settings(options))
     work = assignment(experiment, options.algorithm, options.data_dir)
-    rules = Rules(stale_after=options.stale_after, score_every=options.score_every or 0)
+    rounds = {name: getattr(options, name) for name in ("deadline", "quorum") if getattr(options, name) is not None}
+    if rounds and not work.program.protocol.schedule.rounds:
+        raise UserMistake(f"--{next(iter(rounds))} is for protocols with rounds, and {work.label} has none")
+    rules = Rules(stale_after=options.stale_after, score_every=options.score_every or 0)._replace(**rounds)
     with stopping_gently(say) as stopping:
         timeline = serve(
             work,

@@ -17,6 +17,7 @@ from idiolect.errors import UserMistake
 from idiolect.options import OneOf
 from idiolect.problems.data.client_splits import Shares
 from idiolect.problems.data.datasets import Images
+from idiolect.problems.data.input_scaling import Normalize
 from idiolect.problems.data.partitions import Deal, iid
 from idiolect.problems.images import Augmentation, MakeModel
 from idiolect.problems.models.networks import cnn
@@ -44,6 +45,7 @@ def images(
     partition: Annotated[Callable[[], Deal], OneOf("partitions")] = iid,
     model: Annotated[MakeModel, OneOf("models")] = cnn,
     augmentation: Augmentation | None = None,
+    normalize: Normalize | None = None,
     unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
     shares: Shares = Shares(),
     name: str = "images",
@@ -63,6 +65,7 @@ def images(
         partition: Who gets which picture where there is no `by`.
         model: Makes the model from the shape of a picture and the number of classes.
         augmentation: With `crop_flip`, pictures are shifted and mirrored at random wherever a loss is taken.
+        normalize: Bring each channel to mean 0 and deviation 1, by those of training parts (`train`) or by numbers.
         unseen: The share of clients that take no part in training.
         shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
         name: What the problem is called.
@@ -108,6 +111,7 @@ def images(
         unseen=unseen,
         shares=shares,
         augmentation=augmentation,
+        normalize=normalize,
         notes=(note,),
         seed=seed,
     )

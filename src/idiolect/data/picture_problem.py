@@ -7,6 +7,7 @@ from idiolect.data.columns import Columns
 from idiolect.data.ownership import Hands, Ownership, dealt
 from idiolect.problems.data.client_splits import Shares
 from idiolect.problems.data.datasets import Images
+from idiolect.problems.data.input_scaling import Normalize
 from idiolect.problems.images import Augmentation, classification
 from idiolect.problems.models.networks import Model
 
@@ -21,6 +22,7 @@ def picture_problem(
     unseen: float,
     shares: Shares,
     augmentation: Augmentation | None = None,
+    normalize: Normalize | None = None,
     notes: tuple[str, ...] = (),
     seed: int,
 ) -> Problem:
@@ -32,7 +34,16 @@ def picture_problem(
         return seen[0].rows
 
     whole = classification(
-        name, images, model, deal, clients=0, unseen=unseen, shares=shares, augmentation=augmentation, seed=seed
+        name,
+        images,
+        model,
+        deal,
+        clients=0,
+        unseen=unseen,
+        shares=shares,
+        augmentation=augmentation,
+        normalize=normalize,
+        seed=seed,
     )
     told = tuple(f"{name}: {note}" for note in (*seen[0].notes, *notes))
     return whole._replace(clients=whole.clients._replace(names=seen[0].names), notes=told)

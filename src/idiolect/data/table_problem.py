@@ -101,12 +101,21 @@ def table(
     loss, metric = _classification(made) if task == "classification" else _regression(made, standardize != "none")
     notes = [*hands.notes, aim.note]
     notes += [] if standardize == "none" else [f"{' and '.join(scaled)} {NOTES[standardize]}"]
-    whole = supervised_problem(name, made.init, loss, metric, standardized(split, scaled, standardize))
-    return whole._replace(notes=tuple(f"{name}: {note}" for note in notes))
+    split, scaling = standardized(split, scaled, standardize)
+    whole = supervised_problem(name, made.init, loss, metric, split)
+    return whole._replace(notes=tuple(f"{name}: {note}" for note in notes), scaling=scaling)
 
 
 def _features(columns: Columns, names: Sequence[str] | None, others: Sequence[Any], told: Told) -> np.ndarray:
     """One array: columns of numbers side by side, or the one column of arrays in its own shape."""
+    cells = [numbers(columns, name, "features", told) for name in feature_names(columns, names, others)]
+    if len(cells) == 1 and cells[0].ndim > 1:
+        return cells[0]
+    return np.concatenate([one.reshape(len(one), -1) for one in cells], axis=1)
+
+
+def feature_names(columns: Columns, names: Sequence[str] | None, others: Sequence[Any]) -> list[str]:
+    """The columns to predict from, in order: those that are named, or all but the target and the owner's."""
     keys = [one for one in others if isinstance(one, str)]
     chosen = [name for name in columns.values if name not in keys] if names is None else list(names)
     for key in keys:
@@ -118,10 +127,7 @@ def _features(columns: Columns, names: Sequence[str] | None, others: Sequence[An
         raise UserMistake(
             f"features has '{twice[0]}', which is {'there twice' if twice[0] != others[0] else 'the target'}"
         )
-    cells = [numbers(columns, name, "features", told) for name in chosen]
-    if len(cells) == 1 and cells[0].ndim > 1:
-        return cells[0]
-    return np.concatenate([one.reshape(len(one), -1) for one in cells], axis=1)
+    return chosen
 
 
 def _classes(columns: Columns, target: str, given: Sequence[Any] | None, told: Told) -> _Target:

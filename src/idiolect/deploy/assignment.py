@@ -7,8 +7,11 @@ ever comes from the network: a server cannot have a device run anything that its
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+
 from idiolect import __version__
-from idiolect.contracts import Algorithm, Peer, Problem
+from idiolect.contracts import Algorithm, Key, Peer, Problem, Upload
+from idiolect.deploy.own_rows import own_problem
 from idiolect.engines import Program, prepare
 from idiolect.errors import UserMistake
 from idiolect.experiments.building import build_algorithm, build_problem
@@ -17,12 +20,14 @@ from idiolect.experiments.evaluation_plan import plan_evaluation
 from idiolect.experiments.value import Experiment
 from idiolect.results.seals import experiment_digest
 
+RECIPE = "recipe:"  # begins the name of a client of the recipe's own problem, for trials
 FORMAT = 1  # of the messages between a server and its devices
 _ELSEWHERE = (
     "name",
     "description",
     "factory",
     "horizon",
+    "rounds",
     "timeline",
     "network",
     "topology",
@@ -54,8 +59,13 @@ class Assignment(NamedTuple):
         return {"format": FORMAT, "version": __version__, "identity": self.identity, **names}
 
 
-def assignment(experiment: Experiment, label: str | None, data_dir: Path | None = None) -> Assignment:
-    """The one algorithm of an experiment, or the one that is named, on the first of its seeds."""
+def assignment(
+    experiment: Experiment, label: str | None, data_dir: Path | None = None, own: str | None = None
+) -> Assignment:
+    """The one algorithm of an experiment, or the one that is named, on the first of its seeds.
+
+    `own` is what a device was given by `--data`; its rows are then the problem's one client.
+    """
     if label is None and len(experiment.labels) > 1:
         raise UserMistake(f"the recipe has {', '.join(experiment.labels)}; name one by --algorithm")
     label = experiment.labels[0] if label is None else label
@@ -66,16 +76,34 @@ def assignment(experiment: Experiment, label: str | None, data_dir: Path | None 
     if experiment.screening.policy == "stop":
         raise UserMistake("screening.policy is 'stop', by which any device could end the run; take reject or clip")
     line, seed = experiment.lines[experiment.labels.index(label)], experiment.seeds[0]
-    problem = build_problem(experiment, seed, data_dir)
+    if own is None or own.startswith(RECIPE):
+        problem = build_problem(experiment, seed, data_dir)
+    else:
+        problem = own_problem(own, experiment, seed, data_dir)
     algorithm = build_algorithm(experiment, line, problem)
     if isinstance(algorithm.protocol, Peer):
         raise UserMistake(f"{label} has no server; its agents are started by: idiolect peer")
-    if algorithm.protocol.schedule.rounds:
-        raise UserMistake(
-            f"{label} works in rounds; take an asynchronous or buffered protocol, such as persa_fl_me or fedbuff"
-        )
     program = prepare(problem, algorithm)
+    if not algorithm.protocol.shares:
+        raise UserMistake(f"{label} shares nothing, so there is nothing to serve; run it by: idiolect run")
+    if algorithm.protocol.schedule.rounds and _says_more(program, problem):
+        raise UserMistake(
+            f"{label} sends more than a descent, which devices cannot do yet; take another protocol, such as that of "
+            "fedavg, scaffold, fedbuff or persa_fl_me"
+        )
     return Assignment(experiment, label, seed, problem, algorithm, program, _identity(experiment, label, seed))
+
+
+def _says_more(program: Program, problem: Problem) -> bool:
+    """Do updates have anything beside a descent like the offer?"""
+    clients, server = problem.clients, program.protocol.server
+
+    def upload(key: Key) -> Upload:
+        offer = server.offer(server.init(program.init(key), len(clients.participating)))
+        shard = clients.train.shard(clients.participating[0])
+        return program.work.turn(program.work.init(offer, 0, key), offer, shard, key)[1]
+
+    return bool(jax.tree.leaves(jax.eval_shape(upload, jax.random.key(0)).about))
 
 
 def budget_of(work: Assignment) -> tuple[int, ...]:

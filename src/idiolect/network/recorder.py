@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from idiolect.network.timelines import Timeline, timeline
+from idiolect.network.timelines import NO_ROUND, Timeline, timeline
 
-_COLUMNS = ("client", "offered", "arrived", "lost")
+_COLUMNS = ("client", "offered", "arrived", "lost", "round")
 
 
 class TimelineRecorder:
@@ -21,6 +21,7 @@ class TimelineRecorder:
         self.offered: list[float] = []
         self.arrived: list[float] = []  # infinity for those of which nothing has come
         self.lost: list[float] = []  # when a turn was given up; infinity for all others
+        self.round: list[int] = []
         self._arrivals: list[float] = []  # in their order, which is that of time
 
     @property
@@ -29,12 +30,13 @@ class TimelineRecorder:
         ends = zip(self.arrived, self.lost, strict=True)
         return [turn for turn, times in enumerate(ends) if min(times) == math.inf]
 
-    def offer(self, client: int, time: float) -> int:
+    def offer(self, client: int, time: float, round: int = NO_ROUND) -> int:
         """Begin a turn; its number."""
         self.client.append(client)
         self.offered.append(time)
         self.arrived.append(math.inf)
         self.lost.append(math.inf)
+        self.round.append(round)
         return len(self.client) - 1
 
     def arrival(self, turn: int, time: float, updates_per_step: int) -> int:
@@ -53,12 +55,17 @@ class TimelineRecorder:
         """A turn is lost: nothing will come of it, and its client may be offered another."""
         self.lost[turn] = time
 
-    def table(self, end: float) -> Timeline:
-        """What happened until the end, to be replayed. What had not arrived by then never did."""
-        arrived = np.array(self.arrived)
+    def table(self, end: float, rounds: int | None = None) -> Timeline:
+        """What happened until the end, to be replayed. What had not arrived by then never did.
+
+        Where there are rounds, it ends with the last of so many that were closed.
+        """
+        kept = np.array(self.round) < (math.inf if rounds is None else rounds)
+        columns = (self.client, self.offered, self.arrived, self.lost, self.round)
+        client, offered, arrived, lost, rounds_of = (np.array(column)[kept] for column in columns)
         delivered = np.isfinite(arrived)
-        arrived = np.where(delivered, arrived, np.minimum(self.lost, end))
-        return timeline(self.client, self.offered, arrived, computed=arrived, delivered=delivered)
+        arrived = np.where(delivered, arrived, np.minimum(lost, end))
+        return timeline(client, offered, arrived, computed=arrived, delivered=delivered, round=rounds_of)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """What was recorded, as arrays by name."""
@@ -66,11 +73,12 @@ class TimelineRecorder:
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         """Go on from these arrays."""
-        # A checkpoint of an earlier version knows nothing of lost turns.
-        never = np.full(len(tensors["recorder.client"]), math.inf)
-        columns = (tensors.get(f"recorder.{name}", never).tolist() for name in _COLUMNS)
-        client, self.offered, self.arrived, self.lost = columns
-        self.client = [int(number) for number in client]
+        # A checkpoint of an earlier version knows nothing of lost turns, nor of rounds.
+        turns = len(tensors["recorder.client"])
+        unknown = {"lost": np.full(turns, math.inf), "round": np.full(turns, NO_ROUND)}
+        columns = (tensors.get(f"recorder.{name}", unknown.get(name)) for name in _COLUMNS)
+        client, self.offered, self.arrived, self.lost, rounds = (np.asarray(column).tolist() for column in columns)
+        self.client, self.round = [int(number) for number in client], [int(number) for number in rounds]
         self._arrivals = sorted(time for time in self.arrived if time < math.inf)
 
 

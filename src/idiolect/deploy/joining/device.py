@@ -161,6 +161,8 @@ class Device:
     def _told(self, said: dict[str, Any]) -> None:
         """What else a server may answer."""
         answer = said.get("answer")
+        if answer == "wait":
+            return  # until the next round
         if answer == "behind":
             self._be_reborn(f"the server has heard turn {said.get('last')} of this device; its disk is an older copy")
         elif answer == "over":

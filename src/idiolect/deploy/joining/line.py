@@ -1,7 +1,7 @@
 """The line from a device to its server: asks until there is an answer, by a new session if the old one is dead."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -39,27 +39,20 @@ class Line:
     def greet(self, work: Assignment) -> None:
         """Find out whether the server works on the same, and say how it differs if it does not."""
         theirs = self._until_answered(f"idiolect/hello/{self._name}", pack({})).header
-        if theirs.get("format") != FORMAT:
-            raise UserMistake(
-                f"the server at {self._endpoint} speaks another version of messages ({theirs.get('format')}, not "
-                f"{FORMAT}); install the same idiolect on both sides"
-            )
-        if theirs.get("identity") != work.identity:
-            raise UserMistake(
-                f"the server at {self._endpoint} serves {theirs.get('experiment')}, {theirs.get('algorithm')}, seed "
-                f"{theirs.get('seed')}, but not as this recipe has it; give both the same recipe and settings"
-            )
+        check_same_work(theirs, work, f"at {self._endpoint}")
         if theirs.get("version") != __version__:
             self._notice(f"the server has idiolect {theirs.get('version')}, and this device {__version__}")
         self.run = work.run
 
     def ask(self, verb: str, content: bytes) -> Message:
-        """Send a message until there is an answer; a server that says `later` is asked later."""
+        """Send a message until there is an answer; a server that says `later` or `wait` is asked later."""
         while True:
             found = self._until_answered(f"idiolect/{self.run}/{self._name}/{verb}", content)
-            if found.header.get("answer") != "later":
+            answer = found.header.get("answer")
+            if answer not in ("later", "wait"):
                 return found
-            self._notice(f"the server puts this device off for {found.header.get('seconds')} seconds")
+            if answer == "later":
+                self._notice(f"the server puts this device off for {found.header.get('seconds')} seconds")
             self._sleep(min(float(found.header["seconds"]), 3600.0))
 
     def close(self) -> None:
@@ -108,3 +101,17 @@ class Line:
             if self._stop():
                 raise Interrupted
             time.sleep(min(left, 0.2))
+
+
+def check_same_work(theirs: Mapping[str, Any], work: Assignment, where: str) -> None:
+    """Say how what a server says of itself differs from what this device works on, if it does."""
+    if theirs.get("format") != FORMAT:
+        raise UserMistake(
+            f"the server {where} speaks another version of messages ({theirs.get('format')}, not {FORMAT}); install "
+            f"the same idiolect on both sides"
+        )
+    if theirs.get("identity") != work.identity:
+        raise UserMistake(
+            f"the server {where} serves {theirs.get('experiment')}, {theirs.get('algorithm')}, seed "
+            f"{theirs.get('seed')}, but not as this recipe has it; give both the same recipe and settings"
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
@@ -13,6 +14,7 @@ from idiolect.deploy.joining.line import Line
 from idiolect.deploy.joining.own_data import own_data, own_scores
 from idiolect.deploy.keys import read_identity
 from idiolect.deploy.roster import checked_name
+from idiolect.deploy.wire import Message
 from idiolect.errors import UserMistake
 
 
@@ -38,9 +40,38 @@ def join(
     identity = None if keys is None else read_identity(keys)
     if identity is not None and identity.name != checked_name(name):
         raise UserMistake(f"--as is '{name}', but the certificate in {keys} is {identity.name}'s")
+    line = Line(identity, checked_name(name), endpoint, stop=stop, notice=notice)
+    return take_part(work, line, data, state, turns=turns, scores=scores, stop=stop, moment=moment, notice=notice)
+
+
+class AnyLine(Protocol):
+    """A device's way to its server."""
+
+    def greet(self, work: Assignment) -> None:
+        """Begin; say how the server's work differs, if it does."""
+
+    def ask(self, verb: str, content: bytes) -> Message:
+        """The answer to a message, however long that takes."""
+
+    def close(self) -> None:
+        """End."""
+
+
+def take_part(
+    work: Assignment,
+    line: AnyLine,
+    data: str,
+    state: Path,
+    *,
+    turns: int | None = None,
+    scores: bool = True,
+    stop: Callable[[], bool] = lambda: False,
+    moment: Callable[[str], None] = lambda name: None,
+    notice: Callable[[str], None] = lambda sentence: None,
+) -> str:
+    """Take turns over a line, until there is a reason not to; why it ended."""
     mine, wants = own_data(data, work)
     files = RecordFile(state)
-    line = Line(identity, checked_name(name), endpoint, stop=stop, notice=notice)
     score = own_scores(work) if scores else None
     try:
         with FileLock(state / ".lock", timeout=0):

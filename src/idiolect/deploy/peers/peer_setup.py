@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from idiolect.contracts import Algorithm, Peer, Problem
+from idiolect.deploy.own_rows import at_place, own_problem
 from idiolect.deploy.peers.agent import Agent, agent_at
 from idiolect.deploy.peers.agent_program import CATCH_UP, AgentProgram, compile_agent
 from idiolect.deploy.peers.agent_state import AgentState
@@ -36,6 +37,13 @@ class PeerSetup(NamedTuple):
     score: Score
 
 
+class OwnRows(NamedTuple):
+    """Which peer brings its own rows, and what `--data` calls them."""
+
+    peer: str
+    data: str
+
+
 class Rules(NamedTuple):
     """What a network of peers runs: one algorithm without a server, on one seed, compiled for whichever peer."""
 
@@ -48,7 +56,13 @@ class Rules(NamedTuple):
     scorer: Scorer
 
 
-def network_rules(experiment: Experiment, graph: PeerGraph, label: str | None, data_dir: Path | None = None) -> Rules:
+def network_rules(
+    experiment: Experiment,
+    graph: PeerGraph,
+    label: str | None,
+    data_dir: Path | None = None,
+    own: OwnRows | None = None,
+) -> Rules:
     """The algorithm that a network runs, if it can: the one of this label, or the experiment's only one."""
     seed, horizon = experiment.seeds[0], experiment.horizon
     if label is None and len(experiment.labels) > 1:
@@ -56,7 +70,7 @@ def network_rules(experiment: Experiment, graph: PeerGraph, label: str | None, d
     if label is not None and label not in experiment.labels:
         raise UserMistake(f"--algorithm is '{label}', but the recipe has {', '.join(experiment.labels)}")
     line = experiment.lines[experiment.labels.index(label) if label else 0]
-    problem = build_problem(experiment, seed, data_dir)
+    problem = _problem(experiment, graph, seed, data_dir, own)
     algorithm = build_algorithm(experiment, line, problem)
     if not isinstance(algorithm.protocol, Peer):
         raise UserMistake(f"{algorithm.name} has a server; peers need an algorithm without one, such as pars_push")
@@ -74,6 +88,17 @@ def network_rules(experiment: Experiment, graph: PeerGraph, label: str | None, d
     program = compile_agent(problem, algorithm, len(graph.names))
     scores = scorer(problem, algorithm.objective, plan.budget)
     return Rules(problem, algorithm, seed, int(horizon), program, plan, scores)
+
+
+def _problem(
+    experiment: Experiment, graph: PeerGraph, seed: int, data_dir: Path | None, own: OwnRows | None
+) -> Problem:
+    """The recipe's problem; a peer that brings its own rows has those, and those of the others are with them."""
+    if own is None:
+        return build_problem(experiment, seed, data_dir)
+    problem = own_problem(own.data, experiment, seed, data_dir)
+    number = graph.place(own.peer).number
+    return problem._replace(clients=at_place(problem.clients, number, len(graph.names)))
 
 
 def set_up_peer(experiment: Experiment, graph: PeerGraph, name: str, rules: Rules) -> PeerSetup:

@@ -17,6 +17,7 @@ from idiolect.engines.checkpointing import Checkpoint
 from idiolect.engines.screening import REASONS, shapes_of
 from idiolect.engines.simulator.server_program import Arrival, Turn, open_server, take_in
 from idiolect.network.recorder import TimelineRecorder
+from idiolect.network.timelines import NO_ROUND, Timeline
 from idiolect.trees import as_tensors, bytes_of, fill, names_of, norm
 
 DELTA, OFFER = "delta", "offer"  # begin the names of arrays in messages
@@ -43,11 +44,19 @@ class Desk:
         self.free = list(clients.participating)  # the numbers that nobody has
         params = self._program.init(jax.random.key(work.seed))
         self._state = open_server(self._program, params, len(self.free), clients.total)
-        self._per_step = self._program.protocol.schedule.updates_per_step
-        self.expected: PyTree = shapes_of(self._program.protocol.server.offer(self._state.server))
+        self.schedule = self._program.protocol.schedule
+        self._per_step = self.schedule.updates_per_step
+        self.expected: PyTree = shapes_of(
+            self._program.protocol.sends(self._program.protocol.server.offer(self._state.server))
+        )
         self.upload_bytes = bytes_of(self.expected)
+        # An update is one call of a compiled function; what is made in Python for it costs more than the arithmetic.
+        self._leaves, self._shape = list(names_of(DELTA, self.expected)), jax.tree.structure(self.expected)
+        self._norm = jax.jit(norm)
         self.members: dict[str, Member] = {}
         self.recorder, self.updates, self.time = TimelineRecorder(), 0, 0.0
+        self.round, self.came = 0, 0  # rounds that are closed; updates in the one that is open
+        self.opened: float | None = None  # when that was
         self.scores: list[dict[str, Any]] = []
         self.scored: dict[str, int] = {}  # by name: after how many updates its last score came
         self.refusals: dict[str, dict[str, int]] = {}  # by name and reason
@@ -66,9 +75,23 @@ class Desk:
         """The shared model."""
         return self._program.protocol.server.read(self._state.server)
 
+    @property
+    def version(self) -> int:
+        """Changes whenever the model that is offered may have changed."""
+        return self.round if self.schedule.rounds else self.updates
+
+    @property
+    def awaited(self) -> list[str]:
+        """Who has a turn under way."""
+        return [name for name, member in self.members.items() if member.open is not None]
+
     def staleness(self, turn: int) -> int:
-        """How many versions of the model have come since a turn was offered."""
-        return self.recorder.age(turn, self._per_step)
+        """How many versions of the model have come since a turn was offered; a round has one."""
+        return 0 if self.schedule.rounds else self.recorder.age(turn, self._per_step)
+
+    def timeline(self) -> Timeline:
+        """What happened so far, for the simulator. A round that is still open has not changed the model yet."""
+        return self.recorder.table(self.time + 1e-6, self.round if self.schedule.rounds else None)
 
     def _member(self, said: dict[str, Any], _: Any) -> None:
         """A client comes for the first time, or as a new incarnation."""
@@ -83,8 +106,10 @@ class Desk:
         self.members[name] = Member(known.number, said["incarnation"], past)
 
     def _offer(self, said: dict[str, Any], _: Any) -> None:
-        turn = self.recorder.offer(self.members[said["name"]].number, said["time"])
+        turn = self.recorder.offer(self.members[said["name"]].number, said["time"], said.get("round", NO_ROUND))
         assert turn == said["turn"]
+        if "round" in said and self.opened is None:
+            self.opened = said["time"]
         self._now(said["name"], open=turn)
 
     def _lost(self, said: dict[str, Any], _: Any) -> None:
@@ -96,17 +121,27 @@ class Desk:
     def _arrival(self, said: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         name, turn = said["name"], said["turn"]
         number = self.members[name].number
-        delta = fill(DELTA, self.expected, tensors)
-        came = Turn((), Upload(delta, np.int32(said["weight"])), norm(delta), {}, _SOUND)
-        age = self.recorder.arrival(turn, said["time"], self._per_step)
-        before = np.asarray(self._state.watch.counts[number])  # absorbing overwrites it
+        delta = jax.tree.unflatten(self._shape, [tensors[leaf] for leaf in self._leaves])
+        came = Turn((), Upload(delta, np.int32(said["weight"])), self._norm(delta), {}, _SOUND)
+        age = self.staleness(turn)
+        self.recorder.arrival(turn, said["time"], self._per_step)
+        before = np.asarray(self._state.watch.counts)[number].copy()  # absorbing overwrites it
         arrival = Arrival(np.int32(turn), np.int32(number), np.float32(age))
         self._state, _ = take_in(self._program, self._state, (), came, arrival, self.expected)
-        counted = np.flatnonzero(np.asarray(self._state.watch.counts[number]) - before)
+        counted = np.flatnonzero(np.asarray(self._state.watch.counts)[number] - before)
         why = (*REASONS, _CUT_DOWN)[counted[0]] if len(counted) else ""
         self._count(name, why)
         self._now(name, open=None, last=turn, refused="" if why == _CUT_DOWN else why)
-        self.updates += 1
+        self.updates, self.came = self.updates + 1, self.came + 1
+
+    def _close(self, said: dict[str, Any], _: Any) -> None:
+        """A round is over; what has not come by now never will."""
+        assert said["round"] == self.round
+        for name in self.awaited:
+            self.recorder.give_up(_turn_of(self.members[name]), said["time"])
+            self._now(name, open=None)
+        self._state = self._program.close(self._state)
+        self.round, self.came, self.opened = self.round + 1, 0, None
 
     def _score(self, said: dict[str, Any], _: Any) -> None:
         self.scores.append({name: value for name, value in said.items() if name != "kind"})
@@ -128,6 +163,7 @@ class Desk:
             "time": self.time,
             "scores": self.scores,
             "refusals": self.refusals,
+            "rounds": [self.round, self.came, self.opened],
         }
         leaves = names_of("server_state", self._state._replace(totals={}))
         return Checkpoint(facts, {**as_tensors(leaves), **self.recorder.tensors()})
@@ -141,5 +177,11 @@ class Desk:
             self.members[name] = Member(number, incarnation, tuple(past), *rest)
             self.free.remove(number)
         self.updates, self.time = facts["updates"], facts["time"]
+        self.round, self.came, self.opened = facts.get("rounds", (0, 0, None))
         self.scores, self.refusals = facts["scores"], facts["refusals"]
         self.scored = {one["name"]: one["updates"] for one in self.scores}
+
+
+def _turn_of(member: Member) -> int:
+    assert member.open is not None
+    return member.open

@@ -9,7 +9,6 @@ model is still here is offered again as it was to a device that lost it, and giv
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,17 @@ import numpy as np
 from idiolect.deploy.access import MESSAGE_BYTES
 from idiolect.deploy.assignment import Assignment, budget_of
 from idiolect.deploy.serving.desk import DELTA, Desk, Member
+from idiolect.deploy.serving.held_models import HeldModels
+from idiolect.deploy.serving.real_rounds import RealRounds
 from idiolect.deploy.serving.server_checkpoints import read_checkpoint, write_checkpoint
 from idiolect.deploy.serving.turned_away import Patience, Rules, fault_in
 from idiolect.deploy.serving.write_ahead_log import WriteAheadLog
-from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, WireError, chunk, digest_of, pack, unpack
+from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, WireError, chunk, pack, unpack
 from idiolect.evaluation.scores import OWN
 from idiolect.files import make_folder, sweep
 from idiolect.network.recorder import Clock
 from idiolect.trees import names_of
 
-HELD_BYTES = 256 * 2**20  # of models that devices may still fetch; the newest is held in any case
 _SLACK = 2**17  # bytes of a message beside its arrays
 _INCARNATION = re.compile(r"[0-9a-f]{16}")
 
@@ -63,10 +63,13 @@ class Reception:
         self._expected = names_of(DELTA, self.desk.expected)
         self._columns = {*map(str, budget_of(work)), OWN}
         self._pending: list[bytes] = []
-        self._models: OrderedDict[str, bytes] = OrderedDict()  # by digest, the newest last
-        self._current: tuple[int, str] | None = None  # after how many updates which model was made
+        self._models = HeldModels(self.desk.offer_tensors)
         self._offered: dict[int, str] = {}  # which model a turn under way began with, since this process began
         self._parts: dict[str, Assembly] = {}  # by name: an upload that is coming in chunks
+        self._rounds: RealRounds | None = None
+        if self.desk.schedule.rounds:
+            now = self._clock.now
+            self._rounds = RealRounds(self.desk, rules, work.seed, self._note, now, notice=notice)
         self._verbs = {
             "offer": self._offer,
             "model": self._model,
@@ -89,6 +92,8 @@ class Reception:
 
     def commit(self) -> None:
         """Sync what was decided since the last time, and save a checkpoint if it is due."""
+        if self._rounds is not None:
+            self._rounds.decide(over=self.over)
         if not self._pending:
             return
         self._moment("before log")
@@ -135,6 +140,10 @@ class Reception:
 
     def _offered_turn(self, name: str, has: Any) -> bytes:
         turn = self.desk.members[name].open
+        if self._rounds is not None and turn is None:
+            return pack({"answer": "wait", "seconds": self._rounds.wait(name)})
+        if self._rounds is not None and turn is not None:
+            self._offered[turn] = self._newest()  # a round's model stays until it closes
         if turn is not None and self._offered.get(turn) not in self._models:
             self._note("lost", name, turn=turn, why="")  # nobody has its model any more
             turn = None
@@ -143,7 +152,7 @@ class Reception:
             self._offered[turn] = self._newest()
             self._note("offer", name, turn=turn)
         digest, member = self._offered[turn], self.desk.members[name]
-        content = self._models[digest]
+        content = self._models.get(digest) or b""
         answer = {
             "answer": "turn",
             "turn": turn,
@@ -186,7 +195,7 @@ class Reception:
         if self._is_taken(member, turn):
             return pack({"answer": "taken before"})
         if turn != member.open:
-            return pack({"answer": "lost"})
+            return self._late(name, turn) if self._is_late(member, turn) else pack({"answer": "lost"})
         why = fault_in(said.header, said.tensors, self._expected)
         if not why and self.desk.staleness(turn) > self._rules.stale_after:
             why = "too stale"
@@ -201,9 +210,21 @@ class Reception:
         return pack({"answer": "taken"})
 
     def _is_taken(self, member: Member, turn: int) -> bool:
-        recorder = self.desk.recorder
-        mine = 0 <= turn < len(recorder.client) and recorder.client[turn] == member.number
-        return mine and recorder.arrived[turn] < float("inf")
+        return self._is_of(member, turn) and self.desk.recorder.arrived[turn] < float("inf")
+
+    def _is_late(self, member: Member, turn: int) -> bool:
+        """Is its round over?"""
+        return self._is_of(member, turn) and 0 <= self.desk.recorder.round[turn] < self.desk.round
+
+    def _is_of(self, member: Member, turn: int) -> bool:
+        clients = self.desk.recorder.client
+        return 0 <= turn < len(clients) and clients[turn] == member.number
+
+    def _late(self, name: str, turn: int) -> bytes:
+        """Its round was closed without it, which is nobody's fault: it is counted, and held against nobody."""
+        self._offered.pop(turn, None)
+        self._count(name, "late")
+        return pack({"answer": "refused", "why": "late"})
 
     def _score(self, name: str, said: Message) -> bytes:
         """Numbers that a device has found on its own data."""
@@ -223,27 +244,22 @@ class Reception:
         return self.desk.updates // every > self.desk.scored.get(name, -every) // every
 
     def _newest(self) -> str:
-        """The digest of the model that is offered now; the oldest ones go when there are too many."""
-        if self._current is None or self._current[0] != self.desk.updates:
-            content = pack({}, self.desk.offer_tensors())
-            self._current = (self.desk.updates, digest_of(content))
-            self._models[self._current[1]] = content
-        self._models.move_to_end(self._current[1])
-        while len(self._models) > 1 and sum(map(len, self._models.values())) > HELD_BYTES:
-            self._models.popitem(last=False)
-        return self._current[1]
+        return self._models.newest(self.desk.version)
 
     def _note(self, kind: str, name: str, tensors: dict[str, np.ndarray] | None = None, **facts: Any) -> None:
         """Decide something: it is in the state at once, and in the log before anybody hears of it."""
-        content = pack({"kind": kind, "name": name, "time": self._clock.now(), **facts}, tensors or {})
-        self._pending.append(content)
-        self.desk.apply(unpack(content, limit=2**31))
+        said = {"kind": kind, "name": name, "time": self._clock.now(), **facts}
+        self._pending.append(pack(said, tensors or {}))
+        self.desk.apply(Message(said, tensors or {}))
 
     def _refuse(self, name: str, why: str) -> bytes:
-        mine = self.turned_away.setdefault(name, {})
-        mine[why] = mine.get(why, 0) + 1
+        self._count(name, why)
         self.patience.strike(name)
         return pack({"answer": "refused", "why": why})
+
+    def _count(self, name: str, why: str) -> None:
+        mine = self.turned_away.setdefault(name, {})
+        mine[why] = mine.get(why, 0) + 1
 
 
 def _as_array(content: bytes) -> np.ndarray:

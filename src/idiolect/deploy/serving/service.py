@@ -4,7 +4,6 @@ Zenoh's threads only put messages in the line. Which rules hold for whom is read
 new session is opened with new rules, and devices connect again by themselves.
 """
 
-import json
 import queue
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +16,9 @@ from idiolect.deploy.assignment import Assignment
 from idiolect.deploy.keys import Identity
 from idiolect.deploy.roster import Roster, checked_name, read_roster
 from idiolect.deploy.serving.reception import Reception
+from idiolect.deploy.serving.status_file import write_status
 from idiolect.deploy.wire import pack
 from idiolect.errors import UserMistake
-from idiolect.files import write_atomically
 
 if TYPE_CHECKING:
     from zenoh import Query
@@ -70,6 +69,7 @@ class Service:
         try:
             waiting = [self._line.get(timeout=_LOOK_UP)]
         except queue.Empty:
+            self._reception.commit()  # a round may be due
             return
         while len(waiting) < _AT_ONCE and not self._line.empty():
             waiting.append(self._line.get())
@@ -128,22 +128,7 @@ class Service:
 
     def write_status(self, path: Path) -> None:
         """Who takes part and what has come, for an operator."""
-        desk = self._reception.desk
-        devices = {
-            name: {**member._asdict(), "past": len(member.past), "heard": self._heard.get(name)}
-            for name, member in desk.members.items()
-        }
-        status = {
-            **self._work.about(),
-            "listens": self._endpoint,
-            "updates": desk.updates,
-            "turns": len(desk.recorder.client),
-            "seconds": desk.time,
-            "devices": devices,
-            "refusals": desk.refusals,
-            "turned_away": self._reception.turned_away,
-        }
-        write_atomically(path, (json.dumps(status, indent=1) + "\n").encode())
+        write_status(path, self._work, self._reception, self._endpoint, self._heard)
 
 
 def _reply(query: "Query", content: bytes) -> None:

@@ -25,6 +25,8 @@ class Rules(NamedTuple):
         burst: How many at once.
         score_every: After so many updates, devices are asked for scores; 0: never.
         checkpoint_every: Records between two checkpoints.
+        deadline: Seconds after which a round may close without those who have not answered.
+        quorum: Updates that it needs for that; by default, as many as a round has in simulations.
     """
 
     stale_after: int = 10_000
@@ -32,6 +34,8 @@ class Rules(NamedTuple):
     burst: float = 400.0
     score_every: int = 0
     checkpoint_every: int = 1000
+    deadline: float = 60.0
+    quorum: int | None = None
 
 
 def fault_in(said: Mapping[str, Any], tensors: Mapping[str, np.ndarray], expected: Mapping[str, Any]) -> str:
