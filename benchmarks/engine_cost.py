@@ -15,11 +15,13 @@ from cases import BATCH, OBJECTIVES
 from idiolect.contracts import Algorithm, Key, Oracle, Params, Problem, Scalar, Shard
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.learner import learner
+from idiolect.engines.side_by_side import threads
 from idiolect.engines.workers import compile_for_clients
 from idiolect.network import Network, draw_timeline
 from tasks import algorithm, loss, problem, wait_for
 
 UPDATES, REPEATS = {"mlp": 300, "cnn": 40}, 5
+WIDTHS = (1, 4, 8, 16)  # turns at once
 
 
 def bare(task: Problem, model: str, chosen: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
@@ -54,8 +56,8 @@ def bare(task: Problem, model: str, chosen: Algorithm, workers: Workers, updates
     return timed
 
 
-def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
-    """Seconds per update of the simulator on a timeline with about this many updates."""
+def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int, width: int = 1) -> Callable[[], float]:
+    """Seconds per update of the simulator on a timeline with about this many updates, so many turns at once."""
     program, everyone = prepare(task, chosen), task.clients.participating
     horizon = max(12.0, 8.0 * updates / len(everyone))
     table = draw_timeline(Network(), everyone, program.protocol.schedule, horizon=horizon, seed=0)
@@ -64,7 +66,8 @@ def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int) -> 
 
     def timed() -> float:
         began = time.perf_counter()
-        end = list(simulate(program, task.clients, table, workers, seed=0, times=[horizon]))[-1]
+        backend = threads(program, task.clients, workers, 0, width)
+        end = list(simulate(program, task.clients, table, backend, seed=0, times=[horizon]))[-1]
         wait_for(end.params)
         return (time.perf_counter() - began) / end.updates
 
@@ -80,7 +83,7 @@ def interleaved(*runs: Callable[[], float]) -> list[float]:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     print("What the engine adds to the bare arithmetic (sampling, timeline, server, bookkeeping):")
     with Workers() as workers:
         for model in BATCH:
@@ -93,6 +96,13 @@ def main() -> None:
                     f"  {model} {objective:18} {1e3 * alone:8.3f} ms {1e3 * whole:8.3f} ms {whole / alone - 1:+7.1%}",
                     flush=True,
                 )
+        print("Cost of an update of the MLP with so many turns side by side, as a share of one at a time:")
+        task = problem("mlp")
+        for objective in ("plain", "exact MAML"):
+            chosen = algorithm(task, "mlp", objective)
+            costs = interleaved(*(engine(task, chosen, workers, UPDATES["mlp"], width) for width in WIDTHS))
+            shares = "".join(f"  {width}: {cost / costs[0]:.2f}" for width, cost in zip(WIDTHS, costs, strict=True))
+            print(f"  {objective:18} {1e3 * costs[0]:8.3f} ms{shares}", flush=True)
         print("Cost of an update of the MLP against the number of clients (60 samples each):")
         base = None
         for clients in (30, 300, 3_000, 10_000):

@@ -110,3 +110,15 @@ def test_a_snapshot_does_not_disturb_the_run(workers):
     assert [snapshot.updates for snapshot in often] == [
         int((ready.table.arrived[ready.table.delivered] <= snapshot.time).sum()) for snapshot in often
     ]
+
+
+def beside() -> list:
+    """A client's part is its objective's and its protocol's: each of both once, and all pairs in the slow tests."""
+    fast = {"plain+synchronous", "maml+asynchronous", "moreau+scaffold", "quantized+buffered", "plain+ifca"}
+    names = [cell if isinstance(cell, str) else cell.values[0] for cell in CELLS]
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", beside())
+def test_turns_go_side_by_side(name, workers):
+    laws.turns_go_side_by_side(cell(name), cell(name).run(workers)[-1], workers)

@@ -48,7 +48,7 @@ class Script:
     """A backend whose members take as long as a seeded coin says, on a clock of its own. Some clients never answer."""
 
     def __init__(self, program: Program, problem: Problem, workers: Workers, count: int, seed: int) -> None:
-        self.count, self.now, self.silent = count, 0.0, set[int]()
+        self.count, self.ahead, self.now, self.silent = count, 8 * count, 0.0, set[int]()
         self._threads = ThreadBackend(program, problem.clients, workers, 0)
         self._rng, self._client = np.random.default_rng(seed), dict[int, int]()
 

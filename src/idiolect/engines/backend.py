@@ -10,6 +10,8 @@ from idiolect.contracts import Clients, PyTree
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.engines.workers import Workers
 
+LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
+
 
 class Job(NamedTuple):
     """A turn to compute: its number, whose it is, what the client has kept, and the version it was offered."""
@@ -34,9 +36,10 @@ class Pending(Protocol):
 
 
 class Backend(Protocol):
-    """Those who compute turns, so many at a time."""
+    """Those who compute turns, so many at a time, and how many they like to be given before the first is needed."""
 
     count: int
+    ahead: int
 
     def submit(self, job: Job) -> Pending:
         """Begin a turn."""
@@ -51,7 +54,7 @@ class ThreadBackend:
     """The threads of this process, which see everybody's data."""
 
     def __init__(self, program: Program, clients: Clients, workers: Workers, seed: int) -> None:
-        self.count = workers.count
+        self.count, self.ahead = workers.count, LOOK_AHEAD * workers.count
         self._program, self._clients, self._workers, self._key = program, clients, workers, training_key(seed)
 
     def submit(self, job: Job) -> Future[Turn]:

@@ -17,10 +17,9 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Algorithm, Problem
-from idiolect.engines import Program, Snapshot, Workers, simulate
+from idiolect.engines import LOOK_AHEAD, Program, Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.engines.serverless.layout import build_layout, first_models, first_own
-from idiolect.engines.simulator.server_simulator import LOOK_AHEAD
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
 from idiolect.evaluation.scoring import evaluate, scored_split

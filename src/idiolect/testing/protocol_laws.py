@@ -30,6 +30,8 @@ from idiolect.testing.server_runs import HORIZON, ServerCell, server_cell
 from idiolect.testing.small_clients import noisy_quadratics
 
 FALLS_TO = 0.9  # of the loss at first: whoever learns at all is below
+WIDTH = 3  # turns side by side
+ROUNDING = 1e-4  # of small numbers, after some hundred turns
 
 
 def check_protocol(
@@ -71,6 +73,7 @@ def check_protocol(
         end = runs_are_reproducible(cell, workers, learns=learns)
         clients_are_alike(cell, end, workers)
         checkpoints_go_on(cell, end, workers)
+        turns_go_side_by_side(cell, end, workers)
     compiled_once(cell)
 
 
@@ -187,6 +190,28 @@ def clients_are_alike(cell: ServerCell, end: Snapshot, workers: Workers) -> None
 
 def checkpoints_go_on(cell: ServerCell, end: Snapshot, workers: Workers) -> None:
     """A run that is saved in the middle goes on to the same bytes."""
+    saved = _in_the_middle(cell, workers)
+    _same("a checkpoint goes on to the same bytes", cell, end, cell.run(workers, saved=saved)[-1])
+
+
+def turns_go_side_by_side(cell: ServerCell, end: Snapshot, workers: Workers) -> None:
+    """Several turns in one computation are those turns one by one to rounding, and the same bytes for one width."""
+    together = works(
+        "turns go side by side",
+        f"{cell.name}: a run on small quadratics, {WIDTH} turns at a time",
+        lambda: cell.run(workers, width=WIDTH)[-1],
+    )
+    gap = apart(_all(end), _all(together))
+    require(gap < ROUNDING, "turns go side by side", f"{cell.name}: one by one they end {gap:.3g} away")
+    law = "for one width, who shares a computation changes nothing"
+    with Workers(3) as others:  # who look further ahead, so that batches are others
+        _same(law, cell, together, cell.run(others, width=WIDTH)[-1])
+    saved = _in_the_middle(cell, workers, width=WIDTH)
+    _same(law, cell, together, cell.run(workers, width=WIDTH, saved=saved)[-1])
+
+
+def _in_the_middle(cell: ServerCell, workers: Workers, width: int = 1) -> Checkpoint:
+    """What a run saves halfway."""
     saved: list[Checkpoint] = []
     half, done = len(events(cell.table)) // 2, count(1)
 
@@ -194,8 +219,8 @@ def checkpoints_go_on(cell: ServerCell, end: Snapshot, workers: Workers) -> None
         if next(done) == half:
             saved.append(save())
 
-    cell.run(workers, tick=tick)
-    _same("a checkpoint goes on to the same bytes", cell, end, cell.run(workers, saved=saved[0])[-1])
+    cell.run(workers, tick=tick, width=width)
+    return saved[0]
 
 
 def _all(snapshot: Snapshot) -> tuple[Any, Any]:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Objective, Params, Problem, PyTree
+from idiolect.contracts import Algorithm, Clients, Objective, Params, Problem, PyTree, Shard
 from idiolect.engines import Program, Snapshot, Workers, prepare, simulate
 from idiolect.engines.checkpointing import Checkpoint, Tick
+from idiolect.engines.side_by_side import SideBySide
 from idiolect.network import Network, draw_timeline
 from idiolect.network.timelines import Timeline
 
@@ -37,10 +38,12 @@ class ServerCell(NamedTuple):
         table: Timeline | None = None,
         tick: Tick = lambda time, save: None,
         saved: Checkpoint | None = None,
+        width: int = 1,
     ) -> list[Snapshot]:
-        """Snapshots of the fast engine, by default one at the end."""
+        """Snapshots of the fast engine, by default one at the end; with so many turns side by side."""
         where, when = clients or self.problem.clients, table or self.table
-        return list(simulate(self.program, where, when, workers, seed=seed, times=times, tick=tick, saved=saved))
+        backend = workers if width == 1 else SideBySide(self.program, where, workers, seed, width)
+        return list(simulate(self.program, where, when, backend, seed=seed, times=times, tick=tick, saved=saved))
 
     def loss(self, snapshot: Snapshot) -> float:
         """The mean training loss of the clients."""
@@ -65,8 +68,13 @@ def mean_loss(
 ) -> float:
     """The training loss of the model each client would start from, or has of its own, averaged over clients."""
     losses, key = [], jax.random.key(0)
+
+    @jax.jit  # or its loops would be compiled for each client
+    def adapted(shard: Shard, kept: PyTree, params: Params) -> Params:
+        return objective.adapt(problem.oracle(shard, 200), kept, params, key).params
+
     for client in problem.clients.participating:
-        oracle, kept = problem.oracle(problem.clients.train.shard(client), 200), own(client)
-        used = objective.adapt(oracle, kept, model(client), key).params if jax.tree.leaves(kept) else model(client)
-        losses.append(float(oracle.value(used, key)))
+        shard, kept = problem.clients.train.shard(client), own(client)
+        used = adapted(shard, kept, model(client)) if jax.tree.leaves(kept) else model(client)
+        losses.append(float(problem.oracle(shard, 200).value(used, key)))
     return float(np.mean(losses))

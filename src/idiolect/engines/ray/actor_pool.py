@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Algorithm, Clients, Problem
-from idiolect.engines.backend import Job, Pending, dealt
+from idiolect.engines.backend import LOOK_AHEAD, Job, Pending, dealt
 from idiolect.engines.ray.actor import ActorSettings, TurnActor, leaves_of
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.errors import UserMistake
@@ -85,7 +85,7 @@ class RayBackend:
     def __init__(self, pool: ActorPool, program: Program, clients: Clients, seed: int) -> None:
         self._pool, self._program, self._clients, self._seed = pool, program, clients, seed
         homes = dealt(clients.participating, pool.count)
-        self.count = len(homes)
+        self.count, self.ahead = len(homes), LOOK_AHEAD * len(homes)
         self._homes = {client: number for number, members in enumerate(homes) for client in members}
         self._sent: dict[int, Any] = {}  # versions that lie in Ray's store
         self._structures: dict[Any, Any] = {}  # of what a turn returns, by that of what a client keeps

@@ -56,6 +56,7 @@ class Program(NamedTuple):
     work: Work
     init: Callable[[Key], Params]
     turn: Callable[[PyTree, PyTree, Shard, Key, np.int32], Turn]
+    turns: Callable[[list[PyTree], list[PyTree], Shard, Key, np.ndarray], list[Turn]]  # several at once; see `turn`
     absorb: Callable[[ServerState, PyTree, Turn, Arrival], tuple[ServerState, PyTree]]
     # (server_state, what the client had before its turn, turn, arrival) -> (server_state, what it keeps)
     close: Callable[[ServerState], ServerState]
@@ -89,6 +90,13 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         long = norm(upload.delta)
         fault = first_fault(info["loss"], jnp.where(jnp.isfinite(long), largest(personal), long))
         return Turn(personal, upload, long, {name: values.mean() for name, values in info.items()}, fault)
+
+    def turns(
+        personals: list[PyTree], offers: list[PyTree], shards: Shard, key: Key, numbers: np.ndarray
+    ) -> list[Turn]:
+        kept, offered = (jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) for trees in (personals, offers))
+        found = jax.vmap(turn, in_axes=(0, 0, Shard(None, 0, 0), None, 0))(kept, offered, shards, key, numbers)  # type: ignore[arg-type]
+        return [jax.tree.map(lambda leaf, place=place: leaf[place], found) for place in range(len(numbers))]
 
     def absorb(
         watch: screening.ScreeningState, server_state: ServerState, before: PyTree, turn: Turn, arrival: Arrival
@@ -125,13 +133,13 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         }
         return absorb_(server_state.watch, server_state._replace(watch=_APART, totals=totals), before, turn, arrival)
 
-    turn_, close_ = compile_for_clients(turn), compile_for_clients(close)
+    turn_, turns_, close_ = (compile_for_clients(function) for function in (turn, turns, close))
 
     def init(key: Key) -> Params:
         return algorithm.objective.shared(problem.init(key))
 
     choose = None if work.choose is None else compile_for_clients(work.choose)
-    return Program(algorithm, protocol, work, init, turn_, absorb_in_place, close_, choose)
+    return Program(algorithm, protocol, work, init, turn_, turns_, absorb_in_place, close_, choose)
 
 
 def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:

@@ -29,7 +29,6 @@ from idiolect.trees import as_tensors, fill, names_of
 
 CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
 MOMENT = 0.5  # seconds to wait for a turn before the run looks up
-LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores busy, little enough to hold in memory
 
 
 def simulate(
@@ -238,7 +237,7 @@ class Fold:
             del self._offers[version], self._needed[version]
 
     def _start_some(self) -> None:
-        while self._waiting and len(self.running) < LOOK_AHEAD * self._backend.count:
+        while self._waiting and len(self.running) < self._backend.ahead:
             self._start_next()
 
     def _start_next(self) -> None:
