@@ -1,9 +1,10 @@
 """Client data records: every client's rows, in one store for all clients and four parts that never overlap."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import numpy as np
+from annotated_types import Gt
 
 from idiolect.contracts.aliases import PyTree
 
@@ -17,6 +18,23 @@ class Shard(NamedTuple):
     rows: PyTree
     start: jax.Array | np.int32
     size: jax.Array | np.int32
+
+
+class Scaling(NamedTuple):
+    """How inputs were shifted and scaled before a model saw them: (input - mean) / deviation, channel by channel.
+
+    Args:
+        mean: One number for each channel of images, or for each feature.
+        deviation: The same.
+
+    Example:
+        >>> from idiolect.contracts import Scaling
+        >>> Scaling(mean=(0.1307,), deviation=(0.3081,)).deviation
+        (0.3081,)
+    """
+
+    mean: tuple[float, ...]
+    deviation: tuple[Annotated[float, Gt(0)], ...]
 
 
 class Split(NamedTuple):

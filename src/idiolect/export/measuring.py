@@ -18,7 +18,7 @@ import numpy as np
 
 from idiolect.errors import UserMistake
 from idiolect.export.c_source import READER, reader_source
-from idiolect.export.run_models import BUNDLE, INT4, INT8, ONNX, C, Shipped, Wanted, ship, unit
+from idiolect.export.run_models import BUNDLE, INT4, INT8, ONNX, C, Shipped, Wanted, raw_images, ship
 from idiolect.files import write_atomically
 from idiolect.results.client_models import CellModels
 from idiolect.results.export_files import Measured
@@ -73,8 +73,8 @@ def _jobs(models: CellModels, shipped: Sequence[Shipped], form: str, folder: Pat
         for file in one.files:
             if form_of(file) != form or one.client is None:  # whose rows would it be measured on?
                 continue
-            own = slice(test.starts[one.client], test.starts[one.client] + min(test.sizes[one.client], _IMAGES))
-            pixels = unit(test.rows["image"][own])
+            first, count = int(test.starts[one.client]), min(int(test.sizes[one.client]), _IMAGES)
+            own, pixels = slice(first, first + count), raw_images(models.problem, test, first, count)
             pixels = pixels if len(pixels) else np.zeros((1, *pixels.shape[1:]), np.float32)
             images = folder / f"images{one.client}"
             images.write_bytes(pixels.tobytes())

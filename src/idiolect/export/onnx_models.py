@@ -11,7 +11,7 @@ from idiolect.contracts import Compressed
 from idiolect.export.onnx_file import serialize
 from idiolect.export.onnx_functions import CONVOLVE
 from idiolect.export.onnx_graph import INPUT, OUTPUT, Form, Graph
-from idiolect.export.plans import Plan, Step
+from idiolect.export.plans import SCALE, SHIFT, Plan, Step
 from idiolect.export.stored_layers import stored_layers, whole_layer
 from idiolect.files import write_atomically
 
@@ -46,10 +46,15 @@ def texts_of(about: Mapping[str, Any], plan: Plan) -> dict[str, str]:
 
 def draw(graph: Graph, plan: Plan) -> None:
     """The nodes of all steps. Images lie with their channels first, as ONNX has them, from the first convolution on."""
-    x, channels, kept = INPUT, plan.image[2], (INPUT, 0)
-    if any(step.operation == "convolve" for step in plan.steps):
+    x, channels, kept, steps = INPUT, plan.image[2], (INPUT, 0), list(plan.steps)
+    if steps[0].layers[:1] == (SCALE,):
+        factors = np.einsum("khwk->k", plan.folded[SCALE])
+        x = graph.add("Mul", x, graph.constant(factors))
+        x = graph.add("Add", x, graph.constant(plan.folded[SHIFT]))
+        steps = steps[1:]
+    if any(step.operation == "convolve" for step in steps):
         x = graph.add("Transpose", x, perm=[0, 3, 1, 2])
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(steps):
         activation = 0
         if step.operation == "keep":
             kept = (x, channels)
@@ -67,7 +72,7 @@ def draw(graph: Graph, plan: Plan) -> None:
         elif step.operation == "dense":
             weight, bias = step.layers
             assert weight is not None
-            first = not any(done.operation == "dense" for done in plan.steps[:number])
+            first = not any(done.operation == "dense" for done in steps[:number])
             x = graph.add("Flatten", x, axis=1) if first else x
             x, activation = graph.product(x, weight, bias), step.settings[0]
         if activation:

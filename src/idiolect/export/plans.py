@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idiolect.contracts import Params
+from idiolect.contracts import Params, Scaling
 from idiolect.device.programs import ACTIVATIONS
 from idiolect.errors import UserMistake
 from idiolect.problems.models import networks as models
@@ -20,6 +20,7 @@ from idiolect.quantization.layers import named_leaves
 
 _EPSILON = 1e-5  # of batch normalization
 _STAGES = 3
+SCALE, SHIFT = "inputs.scale", "inputs.shift"  # of inputs, where they are scaled
 
 
 class Step(NamedTuple):
@@ -50,12 +51,19 @@ class Plan(NamedTuple):
     divisor: int = 255
 
 
-def plan(model: Mapping[str, Any], params: Params, shape: Sequence[int], classes: int) -> Plan:
-    """The plan of a model from its recipe's table, such as `{"name": "mlp", "activation": "elu"}`."""
+def plan(
+    model: Mapping[str, Any], params: Params, shape: Sequence[int], classes: int, scaling: Scaling | None = None
+) -> Plan:
+    """The plan of a model from its recipe's table, such as `{"name": "mlp", "activation": "elu"}`.
+
+    Where images were scaled before the model saw them, the plan begins with that, and takes them as they were.
+    """
     name = model.get("name")
     if name not in PLANNERS:
         raise UserMistake(f"model.name is {name!r}, of which nothing is known; exported are {', '.join(PLANNERS)}")
     making = _Making({name: np.asarray(leaf) for name, leaf in named_leaves(params).items()}, tuple(shape), classes)
+    if scaling is not None:
+        making.scaled(scaling)
     PLANNERS[name](making, model)
     if unused := [layer for layer in making.layers if layer not in making.used]:
         raise UserMistake(f"model.name is {name!r}, which has no layer {unused[0]}, but the parameters have one")
@@ -87,6 +95,13 @@ class _Making:
             )
         self.used.add(name)
         return found
+
+    def scaled(self, scaling: Scaling) -> None:
+        """Shift and scale every channel: a convolution of single pixels, which every reader has."""
+        mean, deviation = np.asarray(scaling.mean), np.asarray(scaling.deviation)
+        self.folded[SCALE] = np.diag(1 / deviation).astype(np.float32)[:, None, None, :]
+        self.folded[SHIFT] = (-mean / deviation).astype(np.float32)
+        self.add("convolve", 1, 0, 0, layers=(SCALE, None, SHIFT))
 
     def listed(self, prefix: str, suffix: str) -> list[str]:
         """The layers `prefix0`, `prefix1` and so on, as far as the parameters go; there is at least one."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from idiolect.contracts import Compressed, Origin, Params, Shard
+from idiolect.contracts import Compressed, Origin, Params, Problem, Shard, Split
 from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import UserMistake
 from idiolect.evaluation.scoring import mean_scores
@@ -19,6 +19,7 @@ from idiolect.export.plans import Plan, plan
 from idiolect.export.shared_model import shared_model
 from idiolect.files import write_atomically
 from idiolect.options import as_choice
+from idiolect.problems.data.input_scaling import as_floats
 from idiolect.quantization.sizes import bundle_size
 from idiolect.registry import Choice
 from idiolect.results.client_models import CellModels
@@ -198,15 +199,16 @@ def _graph(
         return onnx_bytes(model, steps, about, form="int4" if kind == INT4 else "packed")
     own = models.problem.clients.adapt
     first = int(own.starts[client])
-    return int8_bytes(
-        model, steps, about, unit(own.rows["image"][first : first + min(own.sizes[client], _CALIBRATION)])
-    )
+    return int8_bytes(model, steps, about, raw_images(models.problem, own, first, min(own.sizes[client], _CALIBRATION)))
 
 
-def unit(pixels: Any) -> np.ndarray:
-    """Images as models take them: bytes are scaled to numbers between 0 and 1."""
-    found = np.asarray(pixels)
-    return found.astype(np.float32) / (255 if found.dtype == np.uint8 else 1)
+def raw_images(problem: Problem, part: Split, first: int, count: int) -> np.ndarray:
+    """Some images of a part as exported models take them: between 0 and 1, and not scaled yet."""
+    pixels = as_floats(part.rows["image"][first : first + count])
+    if "image" not in problem.scaling:
+        return pixels
+    mean, deviation = (np.asarray(numbers, np.float32) for numbers in problem.scaling["image"])
+    return pixels * deviation + mean
 
 
 def _about(run: Run, models: CellModels, client: int | None, model: Compressed, score: Scoring) -> dict[str, Any]:
@@ -217,6 +219,12 @@ def _about(run: Run, models: CellModels, client: int | None, model: Compressed, 
     judges = [one for one in (everybody if client is None else [client]) if rows.sizes[one]]
     if judges:
         about["validation_score"] = round(float(np.mean([score(model.params, rows.shard(one)) for one in judges])), 6)
+    for name, scaling in models.problem.scaling.items():  # images are scaled by what is written, others before it
+        where = "inside the model" if name == "image" else "before the model"
+        about[f"{name}_scaling"] = {
+            **{key: list(numbers) for key, numbers in scaling._asdict().items()},
+            "where": where,
+        }
     return about
 
 
@@ -228,4 +236,5 @@ def _plan(run: Run, models: CellModels, model: Compressed) -> Plan | None:
     network = as_choice(problem.options["model"], "problem.model")
     *_, last = (leaf for leaf in jax.tree.leaves(model.params) if leaf.ndim > 1)  # not every class needs to occur
     classes = last.shape[-1]
-    return plan({"name": network.name, **network.options}, model.params, tuple(rows["image"].shape[1:]), classes)
+    table, shape = {"name": network.name, **network.options}, tuple(rows["image"].shape[1:])
+    return plan(table, model.params, shape, classes, models.problem.scaling.get("image"))

@@ -16,6 +16,7 @@ from idiolect.options import OneOf
 from idiolect.problems.augmentation import crop_and_flip
 from idiolect.problems.data.client_splits import FEWEST, Shares, split_clients
 from idiolect.problems.data.datasets import Images, load_images
+from idiolect.problems.data.input_scaling import Normalize, normalized
 from idiolect.problems.data.partitions import Deal, by_classes
 from idiolect.problems.models.networks import Model, mlp, nothing_to_calibrate
 from idiolect.problems.supervised import supervised_problem
@@ -36,6 +37,7 @@ def classification(
     unseen: float = 0.0,
     shares: Shares = Shares(),
     augmentation: Augmentation | None = None,
+    normalize: Normalize | None = None,
     seed: int = 0,
 ) -> Problem:
     """Deal the images to `clients`, of which a share `unseen` is held out, and train `model` on them.
@@ -50,6 +52,8 @@ def classification(
         unseen: The share of clients that take no part in training.
         shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
         augmentation: With `crop_flip`, images are shifted and mirrored at random wherever a loss is taken.
+        normalize: Bring each channel to mean 0 and deviation 1: by those of all participating clients' training parts
+            (`train`), or by numbers that are given, for images between 0 and 1. By default images stay between these.
         seed: Of what is kept, who gets what and who is unseen.
 
     Returns:
@@ -89,9 +93,12 @@ def classification(
         return (model.apply(params, _unit(batch["image"]), None).argmax(-1) == batch["label"]).mean()
 
     split = split_clients(data, shares=shares, unseen=unseen, rng=rng)
+    scaling = {}
+    if normalize is not None:
+        split, scaling["image"] = normalized(split, normalize)
     metric = Metric("accuracy", accuracy, higher_is_better=True)
     made = supervised_problem(name, model.init, loss, metric, split, calibrate=_calibration(model))
-    return made._replace(classifier=_classifier(model))
+    return made._replace(classifier=_classifier(model), scaling=scaling)
 
 
 def image_problem(dataset: str) -> Callable[..., Problem]:
@@ -104,6 +111,7 @@ def image_problem(dataset: str) -> Callable[..., Problem]:
         unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
         shares: Shares = Shares(),
         augmentation: Augmentation | None = None,
+        normalize: Normalize | None = None,
         partition: Annotated[Callable[[], Deal], OneOf("partitions")] = by_classes,
         model: Annotated[MakeModel, OneOf("models")] = mlp,
         seed: int = 0,
@@ -121,6 +129,7 @@ def image_problem(dataset: str) -> Callable[..., Problem]:
             unseen=unseen,
             shares=shares,
             augmentation=augmentation,
+            normalize=normalize,
             seed=seed,
         )
 
