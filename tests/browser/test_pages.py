@@ -1,5 +1,6 @@
 """Pages in a real browser: no errors, every figure drawn, and what a reader does with them works."""
 
+import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -146,3 +147,53 @@ def test_names_that_are_scripts_do_not_run(chromium, tmp_path):
     with opened(chromium, path) as tab:
         draw_all(tab)
         assert tab.evaluate("window.pwned") is None
+
+
+def saved(tab: Any, kind: str, tmp_path: Path) -> Path:
+    """What the button of the page's first figure saves."""
+    with tab.expect_download() as coming:
+        tab.click(f"figure .save button:text-is('{kind}')")
+    coming.value.save_as(tmp_path / coming.value.suggested_filename)
+    return tmp_path / coming.value.suggested_filename
+
+
+def test_a_figure_is_saved_as_a_picture_and_as_a_table(chromium, tmp_path):
+    figure = go.Figure(layout={"title": 'Loss, "in all"', "height": 300})
+    figure.add_scatter(x=[0, 1, 2], y=[3.0, None, 1.25], name='one, "two"')
+    figure.add_scatter(x=[0, 1], y=[9.0, 9.0], name="hidden", visible=False)
+    figure.add_heatmap(x=["a", "b"], y=[5, 6], z=[[1, 2], [3, 4]], name="map", xaxis="x2", yaxis="y2")
+    figure.update_layout(xaxis={"domain": [0, 0.5]}, xaxis2={"domain": [0.6, 1]}, yaxis2={"anchor": "x2"})
+    (tmp_path / "one.html").write_text(page("one", [Section("Figures", "", [Picture(figure, "A line and a map.")])]))
+    with opened(chromium, tmp_path / "one.html", accept_downloads=True) as tab:
+        table = saved(tab, "CSV", tmp_path)
+        assert table.name == "loss-in-all.csv"
+        assert list(csv.reader(table.read_text().splitlines())) == [
+            ["trace", "x", "y", "value"],
+            *[['one, "two"', x, y] for x, y in (("0", "3"), ("1", ""), ("2", "1.25"))],
+            *[["map", x, y, z] for x, y, z in (("a", "5", "1"), ("b", "5", "2"), ("a", "6", "3"), ("b", "6", "4"))],
+        ]
+        drawing = saved(tab, "SVG", tmp_path).read_text()
+        assert drawing.startswith("<svg")
+        assert 'Loss, "in all"' in drawing
+        assert "scatterlayer" in drawing
+        picture = saved(tab, "PNG", tmp_path).read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        wide, high = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+        assert wide >= 1400
+        assert high == 660
+
+
+def test_on_a_phone_the_result_comes_first_and_long_lists_are_folded(chromium, pages):
+    with opened(chromium, pages["demo"], **PHONE) as tab:
+        assert tab.eval_on_selector_all("h2", "all => all.slice(0, 2).map(one => one.textContent)") == [
+            "In short",
+            "What ran",
+        ]
+        top = tab.eval_on_selector("table", "table => table.getBoundingClientRect().top + scrollY")
+        assert top < PHONE["viewport"]["height"]
+        assert tab.eval_on_selector_all("#part-0 > ul > li", "all => all.length") <= 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_page_is_smaller_than_two_megabytes(pages, family):
+    assert pages[family].stat().st_size < 2_000_000

@@ -12,8 +12,10 @@ from idiolect.report.headline import headline, other_metric, other_metrics, plus
 from idiolect.report.page import Section
 from idiolect.report.remarks import group_lines, meaning_lines, remarks, size_lines
 from idiolect.report.report_data import PageRun, ReportData
-from idiolect.report.tables import as_html, definitions
+from idiolect.report.tables import as_html, definitions, folded
 from idiolect.results.folder import RECIPE
+
+_OPEN = 3  # remarks under the table that are not folded away
 
 
 def runs_section(data: ReportData) -> Section:
@@ -25,9 +27,8 @@ def headline_section(data: ReportData) -> Section:
     """The headline table, what the numbers in it are, and what it would hide."""
     summaries = [(f"{run.name}: " if run.name else "", run.summary) for run in data.runs]
     table = headline(summaries)
-    until = ", ".join(dict.fromkeys(f"{run.experiment.horizon:g}" for run in data.runs))
+    when = ", ".join(dict.fromkeys(_when(run) for run in data.runs))
     html = f"<p>{escape(_first_sentence(data))}</p>"
-    when = f"after {until} seconds" if data.time == "seconds" else f"at {data.time} {until}"
     html += as_html(table, f"{data.metric.capitalize()} {when}, mean ± std over seeds")
     for metric in other_metrics(summaries):
         html += as_html(other_metric(summaries, metric), f"The same models by another metric: {metric}")
@@ -36,8 +37,17 @@ def headline_section(data: ReportData) -> Section:
         for front, summary in summaries
         for line in [*remarks(summary), *group_lines(summary), *size_lines(summary)]
     ]
-    html += f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""
-    return Section("In short", html + f"<p class=quiet>{escape(' '.join(_meaning(data, table.columns)))}</p>")
+    meaning = f"<p class=quiet>{escape(' '.join(_meaning(data, table.columns)))}</p>"
+    return Section("In short", html + folded("What these numbers are", meaning) + _listed(lines))
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """What the table would hide; only the first few lines are open."""
+    first, rest = (
+        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in some)}</ul>" if some else ""
+        for some in (lines[:_OPEN], lines[_OPEN:])
+    )
+    return first + (folded(f"{len(lines) - _OPEN} more remarks", rest) if rest else "")
 
 
 def files_section(data: ReportData) -> Section:
@@ -45,10 +55,8 @@ def files_section(data: ReportData) -> Section:
     html = ""
     for run in data.runs:
         files = "metrics.csv, metrics.jsonl, clients.csv, summary.json, timelines/, params/ and cells/ lie beside it"
-        html += (
-            f"<details><summary>{escape(run.label('the recipe, with every default written out'))}</summary>"
-            f"<pre>{escape((run.path / RECIPE).read_text('utf-8'))}</pre></details>"
-        )
+        recipe = f"<pre>{escape((run.path / RECIPE).read_text('utf-8'))}</pre>"
+        html += folded(run.label("the recipe, with every default written out"), recipe)
         html += f"<p class=quiet>{escape(run.label(f'run folder {run.path.resolve().name}; {files}.'))}</p>"
     return Section("What is behind", html)
 
@@ -65,12 +73,18 @@ def _run(run: PageRun, data: ReportData) -> str:
         + (f", and {unseen} unseen" if unseen else ""),
         "algorithms": ", ".join(experiment.labels),
         "seeds": ", ".join(map(str, experiment.seeds)),
-        "time": f"{experiment.horizon:g}, by a {'real clock: seconds' if run.real else 'virtual clock'}",
+        "time": f"{experiment.horizon:g} {run.unit}"
+        if run.unit != "virtual time"
+        else f"{experiment.horizon:g}, by a virtual clock",
         "work": f"{sum(cell.seconds for cell in mine):.0f} seconds, all algorithms and seeds together",
         "versions": ", ".join(f"{name} {number}" for name, number in run.summary.versions.items()),
         "unfinished": f"{run.missing} of {total} cells are not there yet" if run.missing else "",
     }
     return (f"<h3>{escape(run.name)}</h3>" if run.name else "") + definitions(entries)
+
+
+def _when(run: PageRun) -> str:
+    return f"after {run.experiment.horizon:g} seconds" if run.real else run.summary.when
 
 
 def _problem_name(experiment: Experiment) -> str:

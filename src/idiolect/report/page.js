@@ -2,36 +2,10 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const touch = matchMedia("(pointer: coarse)").matches;
+  const { painter, named, touch, config } = painting;
   const template = JSON.parse(document.getElementById("template").textContent);
   const plots = [...document.querySelectorAll(".plot")];
   const paper = 680; // pixels that fit on a printed page
-  // On a touch screen a drag scrolls the page; the buttons zoom instead.
-  const config = {
-    responsive: true, displaylogo: false, displayModeBar: touch ? true : "hover",
-    modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
-  };
-
-  const isName = (value) => typeof value === "string" && value.startsWith("var(--");
-  const isObject = (value) => value !== null && typeof value === "object";
-
-  function painter() {
-    const style = getComputedStyle(root);
-    return function paint(value) {
-      if (isName(value)) return style.getPropertyValue(value.slice(4, -1)).trim();
-      if (Array.isArray(value)) return value.map(paint);
-      if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, paint(inner)]));
-      return value;
-    };
-  }
-
-  // Where colours are named: [path, value] pairs, the paths as plotly writes them.
-  function named(value, path = "") {
-    if (isName(value) || (Array.isArray(value) && value.some(isName))) return [[path, value]];
-    if (Array.isArray(value)) return value.flatMap((inner, k) => (isObject(inner) ? named(inner, `${path}[${k}]`) : []));
-    if (!isObject(value)) return [];
-    return Object.entries(value).flatMap(([key, inner]) => named(inner, path ? `${path}.${key}` : key));
-  }
 
   function draw(plot) {
     if (plot.drawing) return;
@@ -91,8 +65,41 @@
       draw(entry.target);
     }
   }, { rootMargin: "400px" });
-  plots.forEach((plot) => near.observe(plot));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach(repaint));
-  addEventListener("beforeprint", ontoPaper);
-  addEventListener("afterprint", ontoScreen);
+
+  // The library, five characters for four bytes, as packing_scripts.py writes it.
+  async function unpacked(element) {
+    const text = element.textContent;
+    const value = new Uint8Array(128);
+    [...element.dataset.alphabet].forEach((sign, k) => { value[sign.charCodeAt(0)] = k; });
+    const bytes = new DataView(new ArrayBuffer(((text.length - 1) / 5) * 4));
+    for (let read = 1, written = 0; read < text.length; read += 5, written += 4) {
+      let word = 0;
+      for (let k = 0; k < 5; k++) word = word * 85 + value[text.charCodeAt(read + k)];
+      bytes.setUint32(written, word);
+    }
+    const data = bytes.buffer.slice(0, bytes.byteLength - Number(text[0]));
+    return new Response(new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
+  }
+
+  function sayWhy() {
+    const words = document.createElement("p");
+    words.textContent = "This browser cannot unpack the figures; one from 2023 or later can.";
+    document.querySelector("main").prepend(words);
+  }
+
+  async function begin() {
+    const script = document.createElement("script");
+    script.textContent = await unpacked(document.getElementById("plotly"));
+    document.head.append(script);
+    plots.forEach((plot) => near.observe(plot));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach(repaint));
+    addEventListener("beforeprint", ontoPaper);
+    addEventListener("afterprint", ontoScreen);
+    document.querySelectorAll(".save button").forEach((button) => button.addEventListener("click", () => {
+      const plot = button.closest("figure").querySelector(".plot");
+      draw(plot);
+      savePlot(plot, button.textContent);
+    }));
+  }
+  begin().catch(sayWhy);
 })();

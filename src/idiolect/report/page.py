@@ -1,7 +1,8 @@
 """One HTML page that needs no network to open: sections of text and pictures, each picture with a caption.
 
-The page brings plotly along. Figures are drawn when they come near the window, and all of them before printing; their
-colours are the page's own (`idiolect.report.style`), so they follow it from light to dark and onto paper.
+The page brings plotly along, packed. Figures are drawn when they come near the window, and all of them before printing;
+their colours are the page's own (`idiolect.report.style`), so they follow it from light to dark and onto paper. Each
+can be saved as a picture, and what it shows as a table.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,19 @@ from importlib import resources
 from typing import NamedTuple
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from idiolect.report.choices import Choice
 from idiolect.report.drawing import as_json, plain
+from idiolect.report.packing_scripts import ALPHABET, packed_plotly
 from idiolect.report.style import TEMPLATE
 
 _FILES = resources.files("idiolect.report")
 _NOTHING_FROM_OUTSIDE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
 )
+_SCRIPTS = ("painting.js", "saving.js", "page.js")
 _HEIGHT = 430  # of a figure that does not say
+_SAVE = "<p class=save>Save <button>SVG</button><button>PNG</button><button>CSV</button></p>"
 
 
 class Picture(NamedTuple):
@@ -75,7 +78,8 @@ def _figure(name: str, picture: Picture) -> str:
     return (
         f"<figure id={name}>{heading}{_switch(name, picture.choices)}"
         f"<div class=plot role=group aria-label='{escape(title)}' style='height:{layout['height']}px'></div>"
-        f"<script type=application/json>{text}</script><figcaption>{escape(picture.caption)}</figcaption></figure>"
+        f"<script type=application/json>{text}</script><figcaption>{escape(picture.caption)}</figcaption>"
+        f"{_SAVE}</figure>"
     )
 
 
@@ -94,5 +98,6 @@ def _scripts() -> str:
     return (
         "<noscript><p>The figures are drawn by a script, which this browser does not run.</p></noscript>"
         f"<script type=application/json id=template>{as_json(TEMPLATE)}</script>"
-        f"<script>{get_plotlyjs()}</script><script>{_FILES.joinpath('page.js').read_text('utf-8')}</script>"
+        f"<script type=text/plain id=plotly data-alphabet='{ALPHABET}'>{packed_plotly()}</script>"
+        f"<script>{''.join(_FILES.joinpath(name).read_text('utf-8') for name in _SCRIPTS)}</script>"
     )

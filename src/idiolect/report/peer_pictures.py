@@ -10,7 +10,7 @@ from idiolect.report.page import Picture
 from idiolect.report.report_data import PageCell, ReportData
 from idiolect.report.style import BLUE, MUTED, ORANGE, SKY, VERMILION, labelled
 
-_MASS = {
+MASS = {
     "y_with_agents": ("with agents", BLUE),
     "y_under_way": ("under way", SKY),
     "y_recoverable": ("lost, but recoverable", ORANGE),
@@ -49,7 +49,7 @@ def _ledger(data: ReportData, cells: list[PageCell]) -> list[Picture]:
     for label in _with_ledgers_of_their_own(cells):
         points = next(cell.record.points for cell in cells if cell.label == label)
         times = [point.time for point in points]
-        for name, (words, colour) in _MASS.items():
+        for name, (words, colour) in MASS.items():
             values = [point.reports[name] for point in points]
             line = {"color": colour, "width": 1}
             figure.add_scatter(
@@ -66,7 +66,7 @@ def _with_ledgers_of_their_own(cells: list[PageCell]) -> list[str]:
     """The algorithms whose mass moves, one for each way it does: weights do not depend on what is minimised."""
     found: dict[str, str] = {}
     for cell in cells:
-        ledger = [[round(point.reports[name], 9) for name in _MASS] for point in cell.record.points]
+        ledger = [[round(point.reports[name], 9) for name in MASS] for point in cell.record.points]
         if cell.record.seed == cells[0].record.seed and any(any(row[1:]) for row in ledger):
             found.setdefault(str(ledger), cell.label)
     return list(found.values())

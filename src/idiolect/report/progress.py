@@ -62,12 +62,14 @@ def in_words(seconds: float | None) -> str:
     return f"about {max(10, 10 * round(seconds / 10))} s left"
 
 
-def in_short(state: Progress, horizon: float) -> str:
+def in_short(state: Progress, experiment: Experiment) -> str:
     """Where a cell is, and what it scores."""
     if state.compiling:
         return "compiling"
     score = "" if state.score is None else f"  {state.metric} {state.score:.3f}".rstrip()
-    return f"time {state.time:6.1f} of {horizon:g}{score}"
+    if experiment.rounds is not None:
+        return f"round {state.time:.0f} of {experiment.rounds}{score}"
+    return f"time {state.time:6.1f} of {experiment.horizon:g}{score}"
 
 
 @contextmanager
@@ -90,7 +92,7 @@ def progress_bar(experiment: Experiment, finished: int = 0) -> Iterator[Callable
                 task,
                 completed=course.share,
                 description=f"{state.label}, seed {state.seed}",
-                state=in_short(state, experiment.horizon),
+                state=in_short(state, experiment),
                 left=in_words(course.seconds_left),
             )
 

@@ -30,6 +30,13 @@ class PageRun(NamedTuple):
     missing: int  # cells that are not finished
     real: bool  # whether its times are seconds
 
+    @property
+    def unit(self) -> str:
+        """What its times are counted in."""
+        if self.real:
+            return "seconds"
+        return "virtual time" if self.experiment.rounds is None else "rounds"
+
     def label(self, own: str) -> str:
         """What the page calls one of its algorithms, or references."""
         return f"{self.name}: {own}" if self.name else own
@@ -73,7 +80,7 @@ class ReportData(NamedTuple):
     @property
     def time(self) -> str:
         """What the axis of time is called."""
-        clocks = dict.fromkeys("seconds" if run.real else "virtual time" for run in self.runs)
+        clocks = dict.fromkeys(run.unit for run in self.runs)
         return ", or ".join(clocks)
 
     @property

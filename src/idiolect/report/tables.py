@@ -24,3 +24,8 @@ def definitions(entries: dict[str, str]) -> str:
     """Names and what they are, where something is said; plain text."""
     pairs = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in entries.items() if text)
     return f"<dl>{pairs}</dl>"
+
+
+def folded(title: str, html: str) -> str:
+    """HTML under a line that opens it; the title is plain text."""
+    return f"<details><summary>{escape(title)}</summary>{html}</details>"

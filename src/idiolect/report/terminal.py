@@ -14,7 +14,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console = console or Console()
     mine = [("", summary)]
     rows = headline(mine)
-    table = _table(f"{summary.recipe}: {summary.metric} at {summary.clock} time {summary.virtual_time:g}", rows)
+    table = _table(f"{summary.recipe}: {summary.metric} {summary.when}", rows)
     # A wide table is better than one with columns cut off.
     whole = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
     console.width = max(console.width, 120, whole)

@@ -55,8 +55,8 @@ def report_sections(data: ReportData) -> list[Section]:
         Section("Without a server", pictures=peer_pictures(data)),
     ]
     return [
-        runs_section(data),
         headline_section(data),
+        runs_section(data),
         Section("Over time", pictures=over_time(data)),
         gain_section(data, spread_pictures(data)),
         waiting_section(data),
