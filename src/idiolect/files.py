@@ -7,7 +7,7 @@ from pathlib import Path
 
 from idiolect.errors import UserMistake
 
-_UNFINISHED = ".unfinished"  # ends the name of a file while it is written; a dot begins it
+UNFINISHED = ".unfinished"  # ends the name of a file while it is written; a dot begins it
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -55,7 +55,7 @@ def sync_folder(path: Path) -> None:
 
 def is_unfinished(path: Path) -> bool:
     """Was this file being written when its writer was killed (or is it being written now)?"""
-    return path.name.startswith(".") and path.name.endswith(_UNFINISHED)
+    return path.name.startswith(".") and path.name.endswith(UNFINISHED)
 
 
 def sweep(folder: Path) -> None:
@@ -65,7 +65,7 @@ def sweep(folder: Path) -> None:
 
 
 def _write_aside_and_rename(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

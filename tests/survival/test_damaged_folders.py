@@ -4,10 +4,12 @@ import io
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -17,8 +19,13 @@ from idiolect import catalog
 from idiolect.cli import main
 from idiolect.contracts import Problem
 from idiolect.engines.checkpointing import Checkpoint
+from idiolect.errors import UserMistake
 from idiolect.problems.synthetic import quadratics
 from idiolect.results.checkpoint_files import Pace, checkpoints
+from idiolect.results.folder import RunFolder
+from idiolect.results.progress_files import point_facts
+from idiolect.results.seals import sealed
+from idiolect.watching import page_server, watcher
 
 RECIPE = """
 seeds = [0, 1]
@@ -58,8 +65,29 @@ KINDS = {
     "clients": ("clients.csv", "metrics.jsonl"),
     "report": ("report.html", "summary.json"),
     "lock": (".lock", "summary.json"),
+    "progress": ("progress/now.json", "summary.json"),
+    "points": ("progress/fedavg-seed0.jsonl", "summary.json"),
 }
-DERIVED = ("summary", "metrics", "clients", "report", "reference", "traits", "checkpoint")
+DERIVED = ("summary", "metrics", "clients", "report", "reference", "traits", "checkpoint", "progress", "points")
+
+WATCHED = ("cell", "cell without a server", "timeline", "rounds", "progress")  # what `watch` cannot do without
+
+
+def a_last_word(run: Path) -> bytes:
+    """What a run that was stopped last said of itself."""
+    said = {"state": "stopped", "why": "", "pid": 1, "began": 0.0, "host": "x", "written": 0.0, "at_work": []}
+    return sealed(said, RunFolder(run).owner("progress", "now", 0))
+
+
+def some_points(run: Path) -> bytes:
+    """The points of a cell that is not finished."""
+    folder = RunFolder(run)
+    points, owner = folder.cell("fedavg", 0).points, folder.owner("progress", "fedavg", 0)
+    facts = [{**point_facts(point, None), "metric": "loss", "higher_is_better": False} for point in points]
+    return b"".join(sealed(one, owner) + b"\n" for one in facts)
+
+
+PROGRESS = {"progress": a_last_word, "points": some_points}
 
 
 @catalog.PROBLEMS
@@ -120,6 +148,7 @@ class Attempt:
     """What the commands make of a folder."""
 
     def __init__(self, run: Path, out: Path) -> None:
+        self.watched = watched(run)
         self.said = list[str]()
         self.resumed = None if self._ran("resume", run) is None else kept(run)
         self.reported = self._ran("report", run, "--out", out / "page.html")
@@ -139,9 +168,27 @@ class Attempt:
         return None if code else output.getvalue().replace(str(run), "RUN")
 
 
+def watched(run: Path) -> dict[str, Any]:
+    """What the page of `idiolect watch` is told: how it stands, or one sentence on what cannot be read."""
+    try:
+        look = watcher(run)
+    except UserMistake as mistake:
+        return {"state": "cannot be watched", "status": str(mistake), "notes": []}
+    with page_server(look, port=0) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            with urlopen(f"http://127.0.0.1:{server.server_address[1]}/state.json", timeout=60) as answer:
+                found: dict[str, Any] = json.load(answer)
+        finally:
+            server.shutdown()
+    assert all(len(line) < 600 and "\n" not in line for line in [found["status"], *found["notes"]]), found
+    assert found["state"] in ("finished", "stopped", "cannot be read"), found
+    return found
+
+
 def kept(run: Path) -> dict[str, bytes]:
     """What a run comes to, but for the clock's part of it."""
-    names = ["metrics.jsonl", "clients.csv", *(first for first, _ in KINDS.values() if first.startswith(("p", "ti")))]
+    names = ["metrics.jsonl", "clients.csv", *(first for first, _ in KINDS.values() if first.startswith(("pa", "ti")))]
     return {name: (run / name).read_bytes() for name in names}
 
 
@@ -179,10 +226,17 @@ def test_what_is_damaged_is_told_in_a_sentence_or_made_anew(kind, damage, whole,
     shutil.copytree(whole, damaged)
     if kind == "checkpoint":
         damaged.joinpath(name).write_bytes(damaged.joinpath(other).read_bytes())
+    if kind in PROGRESS:
+        damaged.joinpath(name).write_bytes(PROGRESS[kind](damaged))
+        for finished in ("cells/fedavg-seed0.json",) if kind == "points" else ():
+            damaged.joinpath(finished).unlink()
     before = damaged.joinpath(name).read_bytes()
     DAMAGE[damage](damaged / name, damaged / other)
     changed = not damaged.joinpath(name).is_file() or damaged.joinpath(name).read_bytes() != before
     found = Attempt(damaged, tmp_path)
+    if kind in WATCHED and changed:
+        told = [found.watched["status"], *found.watched["notes"]]
+        assert any(name in sentence for sentence in told), "who watches is told what cannot be read"
     for asked in ("resumed", "compared", "exported"):
         result = getattr(found, asked)
         assert result is None or result == getattr(expected, asked), f"{asked}, and is something else"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from idiolect.watching import watcher
+
 HEAD = """
 seeds = [0, 1]
 horizon = {horizon}
@@ -121,9 +123,11 @@ def test_who_asks_a_run_to_stop_is_told_how_to_go_on_and_loses_nothing_even_else
     out = tmp_path / "run"
     with started(environment, "run", whole / "recipe.toml", "--out", out) as process:
         under_way(out, process)
+        assert watcher(out)().state == "under way"
         process.send_signal(number)
         _, errors = process.communicate()
     assert process.returncode == 128 + number
+    assert watcher(out)().state == "stopped"
     assert f"go on with: idiolect resume {out}" in errors
     assert "Traceback" not in errors
     moved = tmp_path / "moved"
@@ -154,6 +158,7 @@ def test_a_run_killed_while_it_writes_goes_on_to_the_same_bytes_and_leaves_nothi
         with started(environment, *command, program=KILLED_WHILE_WRITING.format(part=part)) as process:
             process.communicate()
         assert process.returncode == -signal.SIGKILL
+        assert not out.joinpath("recipe.toml").exists() or watcher(out)().state == "died"
         assert [file for file in out.rglob(".*") if file.name.endswith(".unfinished")]
     finished(environment, "run", whole / "recipe.toml", "--out", out)
     assert_the_same(out, whole / "run")

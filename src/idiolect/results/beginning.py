@@ -12,7 +12,7 @@ from idiolect.experiments.value import Experiment
 from idiolect.files import is_unfinished, make_folder, sweep, write_atomically
 from idiolect.results.folder import REAL_CLOCK, RECIPE, RunFolder, clock_of, difference_to
 
-PARTS = ("cells", "timelines", "params", "references", "checkpoints", "traits")
+PARTS = ("cells", "timelines", "params", "references", "checkpoints", "traits", "progress")
 LOCK = ".lock"
 
 

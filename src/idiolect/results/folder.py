@@ -125,7 +125,11 @@ class RunFolder:
     def cells(self, experiment: Experiment) -> list[CellRecord]:
         """The finished cells, in the experiment's order."""
         pairs = [(label, seed) for label in experiment.labels for seed in experiment.seeds if self.has(label, seed)]
-        return [self._read_cell(label, seed, read_cell) for label, seed in pairs]
+        return [self.cell(label, seed) for label, seed in pairs]
+
+    def cell(self, label: str, seed: int) -> CellRecord:
+        """A finished cell."""
+        return self._read_cell(label, seed, read_cell)
 
     def has_reference(self, name: str, seed: int) -> bool:
         """Is this reference known for this seed?"""

@@ -204,6 +204,8 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The headline table, for notebooks."""
+        if not self.cells:
+            return f"<p>{escape(self.nothing_to_show)}</p>"
         head = "<tr><th>algorithm<th>global<th>personalized<th>worst decile<th>updates</tr>"
         rows = []
         for label, entry in self.summary.algorithms.items():
@@ -212,7 +214,7 @@ class Run:
             alone = len(entry.seeds) == 1
             numbers = "".join(f"<td>{mean:.3f} ± {'-' if alone else f'{std:.3f}'}" for mean, std in pairs)
             rows.append(f"<tr><td>{escape(label)}{numbers}<td>{entry.updates.mean:.0f}</tr>")
-        title = f"{self.experiment.name}: {self.summary.metric} at {self.clock} time {self.experiment.horizon:g}"
+        title = f"{self.experiment.name}: {self.summary.metric} {self.summary.when}"
         return f"<p>{escape(title)}</p><table>{head}{''.join(rows)}</table>"
 
 

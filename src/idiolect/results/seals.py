@@ -49,7 +49,11 @@ def sealed(record: Mapping[str, Any], owner: Owner) -> bytes:
 
 def unsealed(path: Path, owner: Owner, read: Callable[[dict[str, Any]], T]) -> T:
     """What a table says, or one sentence on what is wrong with it."""
-    content = read_whole(path)
+    return unsealed_content(read_whole(path), path, owner, read)
+
+
+def unsealed_content(content: bytes, path: Path, owner: Owner, read: Callable[[dict[str, Any]], T]) -> T:
+    """The same of a table that was read already, such as a line of a file."""
     try:
         record = json.loads(content)
         version = record.get("format")

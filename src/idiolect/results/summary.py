@@ -9,6 +9,7 @@ import numpy as np
 
 from idiolect.evaluation.scores import Spread, spread
 from idiolect.experiments.evaluation_plan import Meaning, headline_column, meaning
+from idiolect.experiments.pretraining import pretraining
 from idiolect.experiments.recipe_tables import Chosen
 from idiolect.experiments.records import DISTANCE, CellRecord, Point, ReferenceRecord
 from idiolect.experiments.value import Experiment
@@ -90,6 +91,12 @@ class Summary(NamedTuple):
     chosen: Chosen | None  # how the settings were found, where the experiment says so
     began: str = ""  # with which trained models, and what training them took; empty where models were drawn
     unscored: Mapping[str, dict[int, str]] = {}  # by algorithm and seed, why a cell has no score, not even a first one
+    rounds: int | None = None  # where time is counted in them
+
+    @property
+    def when(self) -> str:
+        """At what time its numbers are, in words."""
+        return when_ended(self.virtual_time, self.rounds, self.clock)
 
 
 def summarize(
@@ -130,6 +137,7 @@ def summarize(
         experiment.chosen,
         _began(experiment),
         {label: ends for label in experiment.labels if (ends := _ends(unscored, label))},
+        experiment.rounds,
     )
 
 
@@ -261,5 +269,11 @@ def _began(experiment: Experiment) -> str:
         return ""
     if start.pretrain is None:
         return f"every algorithm begins with the model of {start.label} in the run {start.run}"
-    name, horizon = start.pretrain.label or start.pretrain.name, start.horizon or experiment.horizon
-    return f"every algorithm begins with the model that {name} has after {horizon:g}, trained beside the budget shown"
+    name, before = start.pretrain.label or start.pretrain.name, pretraining(experiment)
+    when = when_ended(before.horizon, before.rounds)
+    return f"every algorithm begins with the model that {name} has {when}, trained beside the budget shown"
+
+
+def when_ended(horizon: float, rounds: int | None, clock: str = "virtual") -> str:
+    """The end of a run, in words."""
+    return f"at {clock} time {horizon:g}" if rounds is None else f"after {rounds} round{'s' if rounds > 1 else ''}"

@@ -27,6 +27,7 @@ def write_summary(summary: Summary) -> dict[str, Any]:
             **_unless_empty("unseen", what.unseen),
         },
         "virtual_time": summary.virtual_time,
+        **_unless_empty("rounds", summary.rounds),
         "algorithms": {label: _algorithm(entry) for label, entry in summary.algorithms.items()},
         **_unless_empty("groups", {name: _group(group) for name, group in summary.groups.items()}),
         **_unless_empty("gains_by_size", _gains(summary)),
