@@ -8,7 +8,7 @@ from idiolect import Choice, Experiment, NamedAlgorithm, UserMistake, load_recip
 from idiolect.cli import main
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.recipe_tables import OwnTraining
-from idiolect.tuning import Search, Study, Trial, read_search, studies, tune
+from idiolect.tuning import Search, Study, Trial, judging, read_search, tune
 from idiolect.tuning.search_space import searches_of, settings_of, with_settings
 
 PROBLEM = Choice("quadratics", {"clients": 4, "dimension": 2, "samples": 30})
@@ -121,8 +121,8 @@ def test_trials_see_validation_parts_of_the_tuning_seeds_and_nothing_else(tmp_pa
         seen.append((trial.evaluation.split, tuple(trial.seeds), trial.evaluation.times))
         return original(trial, services, **rest)
 
-    original = studies.run_cells
-    monkeypatch.setattr(studies, "run_cells", run_cells)
+    original = judging.run_cells
+    monkeypatch.setattr(judging, "run_cells", run_cells)
     evaluation = experiment().evaluation.model_copy(update={"points": 4, "last": 2})
     tune(
         experiment("fedavg", evaluation=evaluation),
@@ -140,8 +140,8 @@ def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
     searches = [read_search("training.step_size=log:0.01:0.1")]
     first = tune(experiment("fedavg"), searches, trials=2, seeds=[5], out=tmp_path)[1]
     runs = []
-    original = studies.run_cells
-    monkeypatch.setattr(studies, "run_cells", lambda *given, **rest: runs.append(1) or original(*given, **rest))
+    original = judging.run_cells
+    monkeypatch.setattr(judging, "run_cells", lambda *given, **rest: runs.append(1) or original(*given, **rest))
     again = tune(experiment("fedavg"), searches, trials=3, seeds=[5], out=tmp_path)[1]
     assert len(runs) == 1
     assert again[0].trials[:2] == first[0].trials
@@ -181,6 +181,9 @@ def test_the_command_writes_a_recipe_that_says_how_it_was_chosen(tmp_path, capsy
     tuned = load_recipe(str(out / "recipe.toml"))
     assert tuned.chosen.seeds == [8]
     assert len(list(csv.DictReader((out / "trials.csv").open()))) == 4
+    page = (out / "tune.html").read_text()
+    assert "fedavg: score over trials" in page
+    assert "local: score against training.step_size" in page
     assert main(["run", str(out / "recipe.toml"), "--out", str(tmp_path / "run")]) == 0
     said = "chosen by 2 trials each on validation parts of seeds 8, which are not scored here"
     assert said in " ".join(capsys.readouterr().out.split())

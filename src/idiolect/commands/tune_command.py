@@ -38,6 +38,14 @@ def add(commands: Any) -> None:
     tune.add_argument(
         "--seeds", required=True, metavar="N,N,…", help="to choose on; none of those that are scored later"
     )
+    tune.add_argument(
+        "--halving",
+        type=int,
+        default=0,
+        metavar="ETA",
+        help="such as 3: of nine trials three go on after 1/9 of the horizon, and one after 1/3; default: 0, all go on",
+    )
+    tune.add_argument("--jobs", type=count, default=1, metavar="N", help="trials at once, to the same end; default: 1")
     tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="what is finished there is not run again")
     ask_for_settings(tune)
     ask_for_code(tune)
@@ -49,6 +57,7 @@ def _tune(options: argparse.Namespace) -> int:
     from idiolect.experiments.describing import write_experiment
     from idiolect.files import write_atomically
     from idiolect.tuning import read_search, tune
+    from idiolect.tuning.tuning_page import PAGE, tuning_page
 
     searches, experiment = [read_search(text) for text in options.search], read_experiment(options)
 
@@ -64,6 +73,9 @@ def _tune(options: argparse.Namespace) -> int:
                 seeds=seed_numbers(options.seeds),
                 out=options.out,
                 data_dir=options.data_dir,
+                halving=options.halving,
+                jobs=options.jobs,
+                code=options.code,
                 progress=tell,
                 stop=stopping.asked,
             )
@@ -73,10 +85,15 @@ def _tune(options: argparse.Namespace) -> int:
     recipe = options.out / "recipe.toml"
     write_atomically(recipe, write_experiment(tuned).encode())
     write_atomically(options.out / "trials.csv", _table(studies).encode())
+    assert tuned.chosen is not None
+    shown = tuning_page(experiment.name, tuned.chosen, studies, searches)
+    write_atomically(options.out / PAGE, shown.encode())
     for study in studies:
         best = ", ".join(f"{name} {value}" for name, value in study.best.settings.items()) or "as it is"
         print(f"{study.label}: {study.best.score:.4f} with {best}")
-    print(f"Recipe: {recipe}   trials: {options.out / 'trials.csv'}")
+    if tuned.chosen.note:
+        print(tuned.chosen.note)
+    print(f"Recipe: {recipe}   trials: {options.out / 'trials.csv'}   page: {options.out / PAGE}")
     return 0
 
 
@@ -84,10 +101,11 @@ def _table(studies: "list[Study]") -> str:
     """Every trial, one a row."""
     names = dict.fromkeys(name for study in studies for trial in study.trials for name in trial.settings)
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["algorithm", "trial", "score", *names], lineterminator="\n")
+    writer = csv.DictWriter(text, ["algorithm", "trial", "score", "share", *names], lineterminator="\n")
     writer.writeheader()
     for study in studies:
         for number, trial in enumerate(study.trials):
             score = "" if trial.score is None else trial.score
-            writer.writerow({"algorithm": study.label, "trial": number, "score": score, **trial.settings})
+            known = {"algorithm": study.label, "trial": number, "score": score, "share": f"{trial.share:.4g}"}
+            writer.writerow({**known, **trial.settings})
     return text.getvalue()

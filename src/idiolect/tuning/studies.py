@@ -3,41 +3,56 @@
 Every algorithm has a study of its own (Optuna's tree-structured Parzen estimator, seeded). A trial runs the algorithm
 with the suggested settings on the tuning seeds and is scored as the experiment's headline is: on validation parts,
 never on test parts. The first trial is the algorithm as it is, where the search includes that. The journal holds every
-finished trial, so that a study that was interrupted goes on.
+finished trial, so that a study that was interrupted goes on. With halving, most trials are cut at rungs of the horizon
+(`idiolect.tuning.halving`), by the same rule for each algorithm, so that each has the same budget.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import tomli_w
 
-from idiolect.contracts import Params
-from idiolect.engines import Workers
-from idiolect.errors import Diverged, Refused, UserMistake
-from idiolect.experiments.building import BuiltSeed
+from idiolect.errors import UserMistake
 from idiolect.experiments.describing import describe, difference
-from idiolect.experiments.evaluation_plan import headline_column, plan_evaluation
 from idiolect.experiments.recipe_files import completed, read_toml
 from idiolect.experiments.recipe_tables import Chosen, NamedAlgorithm
-from idiolect.experiments.records import CellRecord
-from idiolect.experiments.running import Services, run_cells
+from idiolect.experiments.sources import source_of
 from idiolect.experiments.value import Experiment
 from idiolect.files import write_atomically
 from idiolect.interface import first_models
 from idiolect.results.trained_models import identified
+from idiolect.tuning.halving import Halving, read_halving
+from idiolect.tuning.judging import Judge
 from idiolect.tuning.search_space import Search, searches_of, settings_of, with_settings
-from idiolect.tuning.trial_journal import Judgement, try_settings
+from idiolect.tuning.trial_journal import TrialStudy, Tried, judge_in_order
+from idiolect.tuning.trial_processes import judge_side_by_side
 
 JOURNAL, TUNED = "journal.log", "tuned.toml"
 
 
 class Trial(NamedTuple):
-    """Settings that were tried, and their score; None where the run diverged or was refused."""
+    """Settings that were tried, and their score; None where the run diverged or was refused.
+
+    `share` is the share of the horizon after which it was scored last: below 1, it was cut there. `spent` is what was
+    run of it in all, rung by rung, in runs of the whole horizon.
+    """
 
     settings: dict[str, Any]
     score: float | None
+    share: float = 1.0
+    spent: float = 1.0
+
+    @property
+    def ended(self) -> bool:
+        """Did it come to its end, so that it can be chosen?"""
+        return self.score is not None and self.share == 1.0
+
+    @property
+    def cut(self) -> bool:
+        """Was it stopped at a rung, since others were better there?"""
+        return self.score is not None and self.share < 1.0
 
 
 class Study(NamedTuple):
@@ -49,14 +64,29 @@ class Study(NamedTuple):
 
     @property
     def best(self) -> Trial:
-        """The trial with the best score; the first of equals."""
+        """The trial with the best score at its end; the first of equals."""
         sign = 1 if self.higher_is_better else -1
-        scored = [trial for trial in self.trials if trial.score is not None]
+        scored = [trial for trial in self.trials if trial.ended]
         if not scored:
             raise UserMistake(
                 f"none of the {len(self.trials)} trials of {self.label} came to its end; search elsewhere"
             )
         return max(scored, key=lambda trial: sign * (trial.score or 0.0))
+
+    @property
+    def cut(self) -> int:
+        """How many trials were stopped at a rung."""
+        return sum(trial.cut for trial in self.trials)
+
+    @property
+    def failed(self) -> int:
+        """How many came to nothing."""
+        return sum(trial.score is None for trial in self.trials)
+
+    @property
+    def spent(self) -> float:
+        """What was run, in runs of the whole horizon."""
+        return sum(trial.spent for trial in self.trials)
 
 
 def tune(
@@ -67,6 +97,9 @@ def tune(
     seeds: Sequence[int],
     out: str | Path,
     data_dir: Path | None = None,
+    halving: int = 0,
+    jobs: int = 1,
+    code: Sequence[str] = (),
     progress: Callable[[str, int, float | None], None] = lambda label, trial, best: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Experiment, list[Study]]:
@@ -79,6 +112,11 @@ def tune(
         seeds: On which trials run; a score is the mean over them.
         out: A folder for the journal; trials that are in it are not run again.
         data_dir: Where data sets lie.
+        halving: If it is 3, trials come in cohorts of nine, of which the best third goes on after a ninth of the
+            horizon, and the best of those after a third; 0 cuts none. The rule is the same for every algorithm.
+        jobs: Trials that are run at once, each in a process of its own, to the same results. A script that asks for
+            more than one must do so below `if __name__ == "__main__":`, since each process imports it.
+        code: Modules and files that register what a recipe names, for those processes.
         progress: Hears of every trial: the algorithm, how many are done, and the best score so far.
         stop: If it says so, no further trial is begun and `Interrupted` is raised.
 
@@ -99,24 +137,30 @@ def tune(
     if common:
         raise UserMistake(f"seed {common[0]} is both to choose settings and to be scored; tune on other seeds")
     experiment, folder = completed(experiment), Path(out)
-    _check_folder(folder, {**describe(experiment), "tuning": {"seeds": list(seeds), "search": _told(searches)}})
+    rungs = read_halving(halving)
+    how: dict[str, Any] = {"seeds": list(seeds), "search": _told(searches)}
+    how |= {"halving": halving, "trials": trials} if halving else {}  # without it, more trials can be added later
+    _check_folder(folder, {**describe(experiment), "tuning": how})
     here = identified(experiment.replace(seeds=list(seeds)))
     starts = first_models(here, folder, notice=lambda sentence: None, data_dir=data_dir, stop=stop)
-    studies, lines = [], []
-    for line in experiment.lines:
-        if not isinstance(line, NamedAlgorithm):
-            raise UserMistake(f"{line.name} is a record of one's own, which has no options to search; name it")
-        mine = searches_of(experiment, line, list(searches))
-        judge = _Judge(here, line, starts, data_dir)
-        study = _study(folder, judge, mine, trials if mine else 1, progress, stop)
-        studies.append(study)
-        lines.append(with_settings(line, study.best.settings))
+    asked = _Asked(folder, rungs, trials, progress)
+    found = {line.label or line.name: asked.study(experiment, line, searches) for line in _named(experiment)}
+    if jobs > 1:
+        source = source_of(experiment, tuple(code), data_dir, who=f"--jobs is {jobs}, whose processes")
+        judge_side_by_side(found, jobs, source, tuple(seeds), folder, stop)
+    else:
+        judge = Judge(here, starts, data_dir)
+        for label, study in found.items():
+            judge_in_order(study, partial(judge.asked, label), stop)
+    studies = [_study(label, study.tried()) for label, study in found.items()]
+    lines = [with_settings(line, one.best.settings) for line, one in zip(_named(experiment), studies, strict=True)]
     chosen = Chosen(
         split="validation",
         seeds=list(seeds),
         trials=trials,
         search=_told(searches),
         scores=_scores(studies),
+        note=spent_in_words(studies, halving) if halving else "",
     )
     return completed(experiment.replace(algorithms=lines, chosen=chosen)), studies
 
@@ -134,65 +178,53 @@ def _check_folder(folder: Path, tables: dict[str, Any]) -> None:
     write_atomically(noted, tomli_w.dumps(tables).encode())
 
 
-class _Judge(NamedTuple):
-    """Runs an algorithm with some settings, and scores it."""
+def _named(experiment: Experiment) -> list[NamedAlgorithm]:
+    """The algorithms, all of which must have options to search."""
+    found = []
+    for line in experiment.lines:
+        if not isinstance(line, NamedAlgorithm):
+            raise UserMistake(f"{line.name} is a record of one's own, which has no options to search; name it")
+        found.append(line)
+    return found
 
-    experiment: Experiment  # on the tuning seeds
-    line: NamedAlgorithm
-    starts: Callable[[BuiltSeed], Params | None]
-    data_dir: Path | None
 
-    @property
-    def label(self) -> str:
-        return self.line.label or self.line.name
+class _Asked(NamedTuple):
+    """What is asked of every algorithm's study alike."""
 
-    def run(self, settings: dict[str, Any]) -> Judgement | None:
-        """The mean score over seeds, and whether more is better; None if the run came to nothing."""
-        counted = plan_evaluation(self.experiment).times[-self.experiment.evaluation.last :]
-        times = sorted({0.0, *counted})  # the start as well: of a run that ends early there must be something to show
-        changes = {"split": "validation", "references": [], "times": times}
-        evaluation = self.experiment.evaluation.model_copy(update=changes)
-        trial = self.experiment.replace(
-            algorithms=[with_settings(self.line, settings)], evaluation=evaluation, factory=None
+    folder: Path
+    halving: Halving
+    trials: int
+    progress: Callable[[str, int, float | None], None]
+
+    def study(self, experiment: Experiment, line: NamedAlgorithm, searches: Sequence[Search]) -> TrialStudy:
+        """The study of an algorithm; one that no search fits has one trial, and is cut nowhere."""
+        mine, label = searches_of(experiment, line, list(searches)), line.label or line.name
+        return TrialStudy(
+            self.folder / JOURNAL,
+            label,
+            mine,
+            trials=self.trials if mine else 1,
+            as_it_is=settings_of(experiment, line, mine),
+            halving=self.halving if mine else Halving(),
+            heard=lambda done, found: self.progress(label, done, None if found is None else found.scores[0]),
         )
-        try:
-            with Workers() as workers:
-                results = run_cells(completed(trial), Services(workers), data_dir=self.data_dir, starts=self.starts)
-                found = [result.record for result in results]
-        except (Diverged, Refused):
-            return None
-        if any(cell.ended for cell in found):
-            return None
-        return Judgement((float(np.mean([_score(trial, cell) for cell in found])),), found[0].higher_is_better)
 
 
-def _score(experiment: Experiment, cell: CellRecord) -> float:
-    """The headline score over the last evaluations that count."""
-    column, last = headline_column(experiment), cell.points[-experiment.evaluation.last :]
-    return float(np.mean([point.scores["participating"][column].mean for point in last]))
-
-
-def _study(
-    folder: Path,
-    judge: _Judge,
-    searches: list[Search],
-    trials: int,
-    progress: Callable[[str, int, float | None], None],
-    stop: Callable[[], bool],
-) -> Study:
-    tried = try_settings(
-        folder / JOURNAL,
-        judge.label,
-        searches,
-        trials=trials,
-        judge=judge.run,
-        as_it_is=settings_of(judge.experiment, judge.line, searches),
-        heard=lambda done, found: progress(judge.label, done, None if found is None else found.scores[0]),
-        stop=stop,
-    )
+def _study(label: str, tried: Sequence[Tried]) -> Study:
     higher = next((one.higher_is_better for one in tried if one.scores is not None), True)
-    scored = [Trial(one.settings, None if one.scores is None else one.scores[0]) for one in tried]
-    return Study(judge.label, scored, higher)
+    scored = [Trial(one.settings, one.scores[0] if one.scores else None, one.share, one.spent) for one in tried]
+    return Study(label, scored, higher)
+
+
+def spent_in_words(studies: Sequence[Study], halving: int) -> str:
+    """How trials were cut, and what each algorithm spent."""
+    each = "; ".join(
+        f"{one.label}: {one.cut} of {len(one.trials)} cut, {one.failed} failed, {one.spent:.3g} runs" for one in studies
+    )
+    return (
+        f"Of {halving**2} trials at a time, one in {halving} went on after 1/{halving**2} of the horizon, and one in "
+        f"{halving} of those after 1/{halving}. Spent, in runs of the whole horizon: {each}."
+    )
 
 
 def _told(searches: Sequence[Search]) -> dict[str, str]:
