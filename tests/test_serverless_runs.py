@@ -186,8 +186,8 @@ ALONE = 'algorithms=[{name="rasgp"}]'
         (["horizon=12.5"], "horizon is 12.5, but pars_push works in rounds, and needs a whole number"),
         (['algorithms=[{name="dpsgd"}]'], "dpsgd averages along links that go both ways"),
         (
-            ['algorithms=[{name="fedavg",training={step_rule={name="decreasing"}}}]'],
-            "training.step_rule is 'decreasing', but fedavg has a server",
+            ['algorithms=[{name="fedavg",training={step_rule={name="horizon"}}}]'],
+            "training.step_rule is 'horizon', which is for a known number of rounds without a server",
         ),
         (['training.step_rule={name="decreasing",offset=0}'], "training.step_rule.offset is 0"),
     ],

@@ -43,7 +43,7 @@ _WHERE = {
     "compare_runs": "comparison.run_comparison",
     "export_models": "export.run_models",
     "inspect_experiment": "inspection.experiment_inspection",
-    "learn": "interface",
+    "learn": "learning",
     "load_recipe": "experiments.recipe_files",
     "open_run": "results.run",
     "problem": "problems.supervised",
@@ -157,7 +157,8 @@ if TYPE_CHECKING:
     from idiolect.export.run_models import export_models
     from idiolect.inspection.experiment_inspection import inspect_experiment
     from idiolect.inspection.width_advice import advise_widths
-    from idiolect.interface import learn, run
+    from idiolect.interface import run
+    from idiolect.learning import learn
     from idiolect.network import Delay, Links, Network, Timeline, timeline
     from idiolect.problems.supervised import problem
     from idiolect.protocols.attacks import Attack

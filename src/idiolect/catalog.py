@@ -27,6 +27,7 @@ from idiolect.problems import data, models, ranking, synthetic, worlds
 from idiolect.problems.images import image_problem
 from idiolect.protocols import server_optimizers
 from idiolect.protocols.attacks import Attack, under_attack
+from idiolect.protocols.changing_steps import changing_steps
 from idiolect.refusals import check_algorithm
 from idiolect.registry import Choice, Registry
 from idiolect.sharing import keep_private
@@ -231,6 +232,8 @@ def algorithm(
     attack: Attack | None = None,
     sharing: Sharing | None = None,
     optimizer: LocalOptimizer | None = None,
+    epochs: int | None = None,
+    side_by_side: int | None = None,
 ) -> Algorithm:
     """An algorithm by name, with its options checked and the combinations that cannot work refused.
 
@@ -252,10 +255,20 @@ def algorithm(
         screening,
     )
     made = made._replace(
-        sharing=chosen.sharing if sharing is None else sharing, optimizer=optimizer or LocalOptimizer()
+        sharing=chosen.sharing if sharing is None else sharing,
+        optimizer=optimizer or LocalOptimizer(),
+        epochs=epochs,
+        side_by_side=side_by_side,
     )
+    return finished(made, problem, attack)
+
+
+def finished(made: Algorithm, problem: Problem, attack: Attack | None) -> Algorithm:
+    """The algorithm as engines run it, with its private part, its steps and its liars; refused if it cannot work."""
     check_algorithm(made, problem)
     made = keep_private(made, problem.init)
+    if isinstance(made.protocol, Protocol):
+        made = made._replace(protocol=changing_steps(made.protocol, made.step_rule))
     return made if attack is None else attacked(made, attack, problem)
 
 

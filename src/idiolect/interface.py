@@ -1,44 +1,34 @@
-"""The Python interface: an experiment, or one algorithm on a problem of your own, in one call."""
+"""The Python interface: an experiment in one call, in a folder that goes on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from idiolect.contracts import Algorithm, LocalOptimizer, Params, Problem, Screening, StepRule
+from idiolect.contracts import Params
 from idiolect.engines import Workers
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, UserMistake
-from idiolect.evaluation.scores import Budget
 from idiolect.experiments.building import BuiltSeed, build_seed
-from idiolect.experiments.cell_results import Result
 from idiolect.experiments.data_files import with_digests
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.least_sizes import check_size
 from idiolect.experiments.places import Place, check_place, opened
 from idiolect.experiments.pretraining import pretraining
 from idiolect.experiments.recipe_files import completed, load_recipe
-from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, OwnTraining
 from idiolect.experiments.running import Listen, Progress, Services, run_cells, unfinished_seeds
 from idiolect.experiments.sources import made_by, source_of
 from idiolect.experiments.value import Experiment
-from idiolect.network.delays import Network
-from idiolect.network.round_tables import Rounds
-from idiolect.network.timelines import Timeline
-from idiolect.network.topologies import Wire, erdos_renyi
-from idiolect.network.unreliable_links import Links
-from idiolect.options import Seed, checked_value
 from idiolect.own_code import reference_to
-from idiolect.protocols.attacks import Attack
-from idiolect.report.progress import watched
 from idiolect.results.beginning import begin_folder, check_clock, check_folder
 from idiolect.results.checkpoint_files import Pace, checkpoints
 from idiolect.results.folder import RunFolder
+from idiolect.results.progress_files import written_down
 from idiolect.results.run import Run
 from idiolect.results.seed_notes import mend_notes, note_seed
+from idiolect.results.summary import when_ended
 from idiolect.results.summary_files import write_summary
-from idiolect.results.trained_models import TrainedModels, fitting, identified, open_trained
-from idiolect.trees import names_of
+from idiolect.results.trained_models import TrainedModels, identified, open_trained
 
 
 def run(
@@ -96,14 +86,18 @@ def run(
     check_folder(out, chosen)
     source = source_of(chosen, tuple(code), where) if place.engine == "ray" else None
     first = _built_first(chosen, out, where, place)
-    with opened(place, source) as execution, begin_folder(out, chosen, clock=place.clock) as folder:
+    with (
+        opened(place, source) as execution,
+        begin_folder(out, chosen, clock=place.clock) as folder,
+        written_down(folder, notice) as diary,
+    ):
         folder.check(chosen)
         save = partial(checkpoints, folder.path / "checkpoints", write_experiment(chosen))
         checkpointers = partial(save, pace=pace, memory=memory, stop=stop, notice=notice)
         with Workers() as workers:
             others = {"data_dir": where, "place": place, "code": code, "pace": pace, "memory": memory, "stop": stop}
             starts = first_models(chosen, out, notice=notice, **others)
-            services = Services(workers, progress, checkpointers, execution, outlive=True, listen=listen)
+            services = Services(workers, progress, checkpointers, execution, outlive=True, listen=listen, diary=diary)
             on_seed = partial(note_seed, folder, chosen)
             for result in run_cells(
                 chosen, services, data_dir=where, first=first, skip=folder.has, on_seed=on_seed, starts=starts
@@ -122,16 +116,23 @@ def first_models(
 
     What trains them is a run of its own in the folder `start`, which goes on like any other if it is interrupted.
     """
+    if experiment.start is not None and experiment.start.pretrain is not None:
+        before = completed(pretraining(experiment))
+        when = when_ended(before.horizon, before.rounds)
+        notice(f"training {before.labels[0]} first, whose models {when} are those that all others begin with")
+        check_end(run(before, out=out / "start", notice=notice, **others))
+    return trained_models(experiment, out)
+
+
+def trained_models(experiment: Experiment, out: Path) -> Callable[[BuiltSeed], Params | None]:
+    """The same, where they are trained already."""
     start = experiment.start
     if start is None:
         return lambda built: None
     if start.pretrain is None:
         trained = open_trained(start)
     else:
-        before = completed(pretraining(experiment))
-        notice(f"training {before.labels[0]} until {before.horizon:g} first, with whose models all others begin")
-        check_end(run(before, out=out / "start", notice=notice, **others))
-        trained = TrainedModels(out / "start", before.labels[0])
+        trained = TrainedModels(out / "start", completed(pretraining(experiment)).labels[0])
     return lambda built: trained.model(built.seed, built.problem)
 
 
@@ -178,111 +179,3 @@ def _summed_up(found: Run) -> Run:
     RunFolder(found.path).write_tables(found.cells, write_summary(found.summary))
     write_page(report_data_of([found]), found.path / PAGE)
     return found
-
-
-def learn(
-    problem: Problem,
-    algorithm: str | Algorithm = "persa_fl_me",
-    *,
-    objective: Mapping[str, Any] | None = None,
-    protocol: Mapping[str, Any] | None = None,
-    local_steps: int | None = None,
-    step_size: float = 0.01,
-    batch_size: int = 32,
-    step_rule: StepRule = StepRule(),
-    optimizer: LocalOptimizer = LocalOptimizer(),
-    network: Network = Network(),
-    topology: Wire = erdos_renyi(probability=0.3),
-    links: Links = Links(),
-    timeline: Timeline | Rounds | None = None,
-    horizon: float = 200.0,
-    points: int = 10,
-    budget: Budget = Budget(),
-    screening: Screening = Screening(),
-    attack: Attack | None = None,
-    trajectory: bool = False,
-    start: Params | None = None,
-    seed: int = 0,
-    progress: bool | Callable[[Progress], None] = True,
-) -> Result:
-    """Run one algorithm on a problem, in virtual time: one cell of an experiment, without a folder.
-
-    Args:
-        problem: A problem of your own, or of the catalog.
-        algorithm: A name of the catalog, `objective+protocol`, or an `Algorithm` record of your own.
-        objective: Options of a named objective.
-        protocol: Options of a named protocol.
-        local_steps: Of a named algorithm; 10 with a server and 1 without, unless the algorithm says otherwise.
-        step_size: Of a named algorithm.
-        batch_size: Of a named algorithm.
-        step_rule: Of a named algorithm without a server.
-        optimizer: Of a named algorithm's clients.
-        network: When clients work, with a server.
-        topology: Who can send to whom, without one.
-        links: And what happens to messages; a round is a unit of time.
-        timeline: Made by hand, in place of what would be drawn.
-        horizon: When the run ends.
-        points: At how many evenly spaced times models are scored.
-        budget: How they are adapted first.
-        screening: What a server does with updates that cannot be right.
-        attack: Makes some clients lie.
-        trajectory: Keep every client's model at every point; without a server these are the agents' z.
-        start: A trained model to begin with, in place of a drawn one.
-        seed: Of the start, the batches and what the network does.
-        progress: Whether a bar is shown, where somebody watches a terminal; or a function that hears of the run.
-
-    Returns:
-        The scores, the timeline, the shared model, and of each client the model that it has (`received`) and what its
-        objective makes of that (`model`).
-
-    Example:
-        >>> import idiolect
-        >>> from idiolect.problems.synthetic import quadratics
-        >>> result = idiolect.learn(quadratics(clients=4), "fedavg", horizon=40.0, step_size=0.1)
-        >>> result.points[0].scores["participating"]["0"].mean > result.points[-1].scores["participating"]["0"].mean
-        True
-        >>> agents = idiolect.learn(quadratics(clients=4), "pars_push", horizon=20.0, points=4, trajectory=True)
-        >>> [at.time for at in agents.trajectory]
-        [0.0, 5.0, 10.0, 15.0, 20.0]
-        >>> bool((agents.trajectory[-1].models[2] == agents.received(2)).all())
-        True
-    """
-    if isinstance(timeline, Timeline | Rounds):
-        horizon = float(timeline.length if isinstance(timeline, Rounds) else timeline.arrived.max())
-    line: NamedAlgorithm | Algorithm
-    if isinstance(algorithm, Algorithm):
-        line = algorithm
-    else:
-        training = OwnTraining(
-            local_steps=local_steps,
-            step_size=step_size,
-            batch_size=batch_size,
-            step_rule=step_rule,
-            optimizer=optimizer,
-        )
-        name = checked_value("algorithm", str, algorithm)
-        options: dict[str, Any] = {"objective": objective or {}, "protocol": protocol or {}}
-        line = NamedAlgorithm(name=name, training=training, **options)
-    if not isinstance(budget, Budget):
-        raise UserMistake(f"budget is {budget!r}, but must be an idiolect.Budget")
-    asked = {**budget._asdict(), "tunes": list(budget.tunes) or None}
-    evaluation = Evaluation(points=points, headline="own", **asked)
-    seed = checked_value("seed", Seed, seed)
-    cell = Experiment(
-        problem,
-        [line],
-        seeds=[seed],
-        horizon=horizon,
-        network=network,
-        topology=topology,
-        links=links,
-        timeline=timeline,
-        evaluation=evaluation,
-        screening=screening,
-        attack=attack,
-    )
-    first = None if start is None else fitting(names_of("server", start), problem, "start")
-    with Workers() as workers, watched(cell, progress) as show:
-        services = Services(workers, show, keep_models=trajectory)
-        (result,) = run_cells(completed(cell), services, starts=lambda built: first)
-    return result

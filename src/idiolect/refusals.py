@@ -10,20 +10,23 @@ from idiolect.errors import UserMistake
 
 def check_algorithm(made: Algorithm, problem: Problem) -> None:
     """Refuse what cannot work on a problem."""
-    if not isinstance(made.protocol, Peer) and made.step_rule.name != "constant":
+    if not isinstance(made.protocol, Peer) and made.step_rule.name == "horizon":
         raise UserMistake(
-            f"training.step_rule is '{made.step_rule.name}', but {made.name} has a server and knows constant steps only"
+            f"training.step_rule is 'horizon', which is for a known number of rounds without a server, but {made.name} "
+            "has one; take decay or decreasing"
         )
     if not isinstance(made.protocol, Peer) and problem.clients.start_models is not None:
         raise UserMistake(
             f"clients.start_models is given, but {made.name} has a server, which starts with one model; leave it out"
         )
-    for field in ("local_steps", "step_size", "batch_size"):
-        if not getattr(made, field) > 0:
+    for field in ("local_steps", "step_size", "batch_size", "epochs"):
+        if not (getattr(made, field) is None or getattr(made, field) > 0):
             raise UserMistake(f"training.{field} is {getattr(made, field)}, but must be positive")
     made.objective.check(problem.known)
     if isinstance(made.protocol, Protocol):  # which may refuse how far clients go; none of them goes anywhere here
-        made.protocol.work(Learner(made.objective.begin, _still, _still, _still, made.local_steps, made.step_size))
+        steps = made.local_steps if made.epochs is None else None
+        still = Learner(made.objective.begin, _still, _still, _still, _still, _still, _still, steps, made.step_size)
+        made.protocol.work(still)
     # A problem without the layers that an objective asks for is refused here.
 
     def begin(key: Key) -> PyTree:

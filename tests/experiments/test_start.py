@@ -55,7 +55,7 @@ def test_training_first_gives_the_bytes_of_a_run_in_a_folder(trained, warm, tmp_
     both = idiolect.run(experiment(start=start), out=tmp_path / "both")
     assert contents(tmp_path / "both" / "start", "params") == contents(trained.path, "params")
     assert contents(both.path, "all") == contents(warm.path, "all")
-    assert "fedavg has after 60" in both.summary.began
+    assert "fedavg has at virtual time 60" in both.summary.began
 
 
 def test_a_run_that_was_interrupted_goes_on_to_the_same_bytes(warm, tmp_path):
@@ -131,7 +131,7 @@ def test_a_recipe_says_it_in_a_word(tmp_path, capsys):
     assert main(["run", str(recipe), "--out", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "start" / "summary.json").is_file()
     summary = (tmp_path / "run" / "summary.json").read_text()
-    assert "every algorithm begins with the model that fedavg has after 20" in summary
+    assert "every algorithm begins with the model that fedavg has at virtual time 20" in summary
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,14 @@ def test_a_notebook_shows_the_labels_and_the_headline(returned):
     assert "nearness" in page
 
 
+def test_a_notebook_shows_texts_as_they_are_and_a_sentence_where_nothing_is_finished(returned):
+    found = idiolect.open_run(returned.path)
+    found.clock = "<b>"
+    assert " at &lt;b&gt; time 20</p>" in found._repr_html_()
+    found.cells, found._every = [], []
+    assert found._repr_html_() == f"<p>{found.nothing_to_show}</p>"
+
+
 def test_models_of_a_run_made_in_python_need_its_experiment(returned, tmp_path):
     with pytest.raises(UserMistake, match=r"made in Python; its models need it: idiolect\.open_run\(path, experiment"):
         idiolect.open_run(returned.path).model(0, "leaning")

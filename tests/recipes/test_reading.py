@@ -34,7 +34,7 @@ def test_a_written_recipe_names_every_option_of_its_algorithms_defaults_included
     assert mine["objective"] == moreau
     assert mine["protocol"] == {"beta": 1.0, "staleness": "hinge", "staleness_a": 0.5, "staleness_b": 4.0}
     assert cell["protocol"]["size"] == 3
-    rule = {"name": "constant", "offset": 1.0}
+    rule = {"name": "constant", "offset": 1.0, "decay": 1.0, "every": 1, "at": [], "drop": 0.1}
     assert tables["training"] == {"local_steps": 3, "step_size": 0.01, "batch_size": 32, "step_rule": rule}
 
 

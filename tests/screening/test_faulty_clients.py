@@ -13,7 +13,7 @@ from idiolect.engines import prepare, simulate
 from idiolect.engines.simulator.server_program import Program
 from idiolect.engines.simulator.stepwise_server import run_stepwise
 from idiolect.errors import Diverged, Refused, UserMistake
-from idiolect.interface import learn
+from idiolect.learning import learn
 from idiolect.network import Network, draw_timeline
 from idiolect.protocols.attacks import Attack, attackers
 from idiolect.testing.small_clients import noisy_quadratics

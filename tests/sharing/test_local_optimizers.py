@@ -89,8 +89,9 @@ def test_what_is_private_steps_by_the_same_rule_with_averages_of_its_own(name, k
     own = objective.begin(params, 0, jax.random.key(0))
     body, head, rules = np.zeros(2), np.zeros(1), [Rule("adam"), Rule("adam")]
     for step in range(2 * LOCAL):
-        if step % LOCAL == 0 and not keep:
-            rules = [Rule("adam"), Rule("adam")]
+        if step % LOCAL == 0:
+            own = objective.rouse(own, 1.0)
+            rules = rules if keep else [Rule("adam"), Rule("adam")]
         own, grads, _ = objective.gradient(oracle, own, params, received, jax.random.key(step))
         own, direction = objective.direct(own, grads)
         params = jax.tree.map(lambda w, d: w - STEP * d, params, direction)
@@ -113,7 +114,7 @@ def test_what_an_optimizer_knows_stays_with_the_client_and_is_in_checkpoints():
     with Workers(2) as workers:
         end = laws.runs_are_reproducible(cell, workers)
         laws.checkpoints_go_on(cell, end, workers)
-    assert all(int(kept.own.taken) > 4 for kept in end.personal.values())
+    assert all(int(kept.own.moments.count) > 4 for kept in end.personal.values())
     server = cell.program.protocol.server
     assert len(jax.tree.leaves(server.offer(server.init(problem.init(jax.random.key(0)), 4)))) == 2  # x and c
 

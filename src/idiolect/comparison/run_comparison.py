@@ -26,7 +26,7 @@ Which: TypeAlias = Literal["global", "personalized", "own"]
 
 # Of a problem: they leave its data alone. A problem of one's own is compared by its clients, whose arrays are known.
 _MODEL_OPTIONS = {"model", "hidden", "loss", "balance", "scale", "init", "oracle", "calibrate"}
-_CONDITIONS = ("horizon", "timeline", "network", "topology", "links", "training", "screening", "attack")
+_CONDITIONS = ("horizon", "rounds", "timeline", "network", "topology", "links", "training", "screening", "attack")
 _LONGEST = 80  # of a value in a sentence
 
 

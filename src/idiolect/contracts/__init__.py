@@ -9,9 +9,9 @@ Everything is a small frozen record of pure functions over pytrees: state goes i
 comes from explicit keys, and every function can be compiled. The type of each function says its arguments by name.
 """
 
-from idiolect.contracts.algorithm import Algorithm, LocalOptimizer, Screening, Sharing, StepRule, TrainOrder
+from idiolect.contracts.algorithm import Algorithm, LocalOptimizer, Screening, Sharing, TrainOrder
 from idiolect.contracts.aliases import Batch, Info, Key, Params, PyTree, Scalar
-from idiolect.contracts.client_data import Clients, Shard, Split
+from idiolect.contracts.client_data import Clients, Scaling, Shard, Split
 from idiolect.contracts.constants import Constants, Variation
 from idiolect.contracts.objective import (
     Compressed,
@@ -26,6 +26,7 @@ from idiolect.contracts.objective import (
 from idiolect.contracts.peer import Mass, Message, Peer, Rebirth
 from idiolect.contracts.problem import Classifier, Metric, Origin, Problem, Scene
 from idiolect.contracts.protocol import Drift, Learner, Protocol, Schedule, Server, Upload, Work
+from idiolect.contracts.step_rules import StepRule
 
 __all__ = [
     "Algorithm",
@@ -55,6 +56,7 @@ __all__ = [
     "PyTree",
     "Rebirth",
     "Scalar",
+    "Scaling",
     "Scene",
     "Schedule",
     "Screening",

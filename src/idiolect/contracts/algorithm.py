@@ -8,27 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from idiolect.contracts.objective import Objective
 from idiolect.contracts.peer import Peer
 from idiolect.contracts.protocol import Protocol
-
-
-class StepRule(NamedTuple):
-    """The step size theta(t) of round t, as a multiple of an algorithm's step size c.
-
-    Args:
-        name: `constant` is c, `decreasing` c / (t + offset), `horizon` c sqrt(n / T), for n agents and T rounds (of
-            PARS-Push, Theorem 1), `inverse` c / t and 0 in round 0 (its Proposition 1, with c = 1 / mu), `own`
-            c theta(t).
-        offset: Of `decreasing`.
-        theta: Of `own`: a function of the round t = 0, 1, 2, …, in Python.
-
-    Example:
-        >>> from idiolect import StepRule
-        >>> StepRule("own", theta=lambda t: 0.5**t).theta(2)
-        0.25
-    """
-
-    name: Literal["constant", "decreasing", "horizon", "inverse", "own"] = "constant"
-    offset: Annotated[float, Gt(0)] = 1.0
-    theta: Callable[[int], float] | None = None
+from idiolect.contracts.step_rules import StepRule
 
 
 class Screening(NamedTuple):
@@ -119,11 +99,13 @@ class Algorithm(NamedTuple):
         local_steps: Gradient steps of a turn.
         step_size: Of a local step.
         batch_size: Samples of a gradient.
-        step_rule: How the step size changes from round to round, where there is no server.
+        step_rule: How the step size changes from round to round.
         screening: What a server does with updates that cannot be right.
         attacked: Whether some clients lie, so that to diverge is a result and not a mistake.
         sharing: Which part of the model stays with its client.
         optimizer: How a client steps along its gradients.
+        epochs: In place of `local_steps`, how many passes over its training part a client takes in a turn.
+        side_by_side: How many clients' turns the simulator computes at once; None leaves it to the device.
 
     Example:
         >>> from idiolect import Algorithm, objectives, protocols
@@ -142,3 +124,5 @@ class Algorithm(NamedTuple):
     attacked: bool = False
     sharing: Sharing = Sharing()
     optimizer: LocalOptimizer = LocalOptimizer()
+    epochs: int | None = None
+    side_by_side: int | None = None

@@ -96,6 +96,12 @@ class Direct(Protocol):
     def __call__(self, own: PyTree, gradient: Params, /) -> tuple[PyTree, Params]: ...
 
 
+class Rouse(Protocol):
+    """What a client keeps at the beginning of a turn whose steps are `pace` times as long as its step size."""
+
+    def __call__(self, own: PyTree, pace: Scalar | float, /) -> PyTree: ...
+
+
 class Adapt(Protocol):
     """The model that a client uses, from what it keeps and what it has received."""
 
@@ -160,6 +166,7 @@ class Objective(NamedTuple):
         shared: What of a whole model travels; by default all of it. Servers and peers see nothing else.
         whole: A client's whole model again, before it adapts.
         direct: What a client steps along, if not along the gradient itself.
+        rouse: What a client makes of its own when a turn begins; an optimizer that starts afresh does so here.
     """
 
     begin: Begin
@@ -172,6 +179,7 @@ class Objective(NamedTuple):
     shared: Shared = lambda params: params
     whole: Whole = lambda own, params: params
     direct: Direct = lambda own, gradient: (own, gradient)
+    rouse: Rouse = lambda own, pace: own
 
 
 class PlainValue(Protocol):

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from idiolect.contracts.aliases import Batch, Key, Params, Scalar
-from idiolect.contracts.client_data import Clients, Shard, Split
+from idiolect.contracts.client_data import Clients, Scaling, Shard, Split
 from idiolect.contracts.constants import Constants, Variation
 from idiolect.contracts.objective import Known, Objective, Oracle
 
@@ -133,6 +133,7 @@ class Problem(NamedTuple):
         origin: The library that its model comes from, if not this one.
         classifier: What its model makes of a batch, if it tells classes apart and the metric is its accuracy.
         notes: What was done to the data that a user should know of, a sentence each.
+        scaling: How its inputs were scaled before the model sees them, alike for all clients, by the name of the rows.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Problem(NamedTuple):
     origin: Origin | None = None
     classifier: Classifier | None = None
     notes: tuple[str, ...] = ()
+    scaling: Mapping[str, Scaling] = {}
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

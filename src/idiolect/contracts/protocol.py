@@ -36,18 +36,46 @@ class LocalGradient(Callback):
     def __call__(self, own: PyTree, params: Params, shard: Shard, key: Key, /) -> Params: ...
 
 
+class CountSteps(Callback):
+    """The local steps of a turn on these rows: a number, or the trace of one where that follows from the rows."""
+
+    def __call__(self, shard: Shard, /) -> Scalar | int: ...
+
+
+class FoldSteps(Callback):
+    """Apply `step` to a state as often as a turn on these rows has local steps, with a key for each of them."""
+
+    def __call__(self, step: "Step", state: PyTree, shard: Shard, key: Key, /) -> tuple[PyTree, Info]: ...
+
+
+class Step(Callback):
+    """One of them: (state, reports)."""
+
+    def __call__(self, state: PyTree, key: Key, /) -> tuple[PyTree, Info]: ...
+
+
+class AtPace(Callback):
+    """The same learner with steps so many times as long."""
+
+    def __call__(self, pace: Scalar, /) -> "Learner": ...
+
+
 class Learner(NamedTuple):
     """What a client can do alone with its own data; all that a protocol ever sees of learning.
 
     `own` is what the objective keeps on the client, and nothing to most objectives. A protocol passes it on unseen.
+    `steps` is None where clients take passes over their rows, so that `steps_on` differs from client to client.
     """
 
     begin: Begin
     descend: Descend
     gradient: LocalGradient
     value: LocalValue
-    steps: int
-    step_size: float
+    steps_on: CountSteps
+    fold: FoldSteps
+    at: AtPace
+    steps: int | None
+    step_size: Scalar | float
 
 
 class Upload(NamedTuple):

@@ -4,19 +4,22 @@ M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Algorithm 2, l. 4-13; the sa
 FedProx, Per-FedAvg (Algorithm 1, inner loop over t), pFedMe and SCAFFOLD.
 """
 
+from functools import partial
 from typing import Protocol
 
 import jax
 import optax
 
 from idiolect.contracts import Algorithm, Drift, Info, Key, Learner, Oracle, Params, Problem, PyTree, Scalar, Shard
+from idiolect.engines.local_loop import fold_steps, steps_on
 from idiolect.sharing import join, split
 from idiolect.trees import in_types_of
 
 
-def learner(problem: Problem, algorithm: Algorithm) -> Learner:
-    """Join a problem and an algorithm's objective into what a client can do on its own."""
+def learner(problem: Problem, algorithm: Algorithm, pace: Scalar | None = None) -> Learner:
+    """Join a problem and an algorithm's objective into what a client can do on its own, with steps so much longer."""
     objective = algorithm.objective
+    step_size = algorithm.step_size if pace is None else algorithm.step_size * pace
 
     def gradient(own: PyTree, params: Params, shard: Shard, key: Key) -> Params:
         return objective.gradient(problem.oracle(shard, algorithm.batch_size), own, params, params, key)[1]
@@ -34,14 +37,24 @@ def learner(problem: Problem, algorithm: Algorithm) -> Learner:
             if drift is not None:
                 grads = optax.tree.add(grads, drift(params))
             own, grads = objective.direct(own, grads)
-            params = optax.tree.add_scale(params, -algorithm.step_size, grads)  # PersA-FL, Alg. 2, l. 7, 9, 12
-            return (own, params), info
+            moved = optax.tree.add_scale(params, -step_size, grads)  # PersA-FL, Alg. 2, l. 7, 9, 12
+            return (own, moved if pace is None else in_types_of(moved, params)), info
 
-        keys = jax.random.split(key, algorithm.local_steps)
-        (own, reached), info = jax.lax.scan(step, (own, start), keys)  # Alg. 2, l. 4-5
+        own = objective.rouse(own, 1.0 if pace is None else pace)
+        (own, reached), info = fold_steps(algorithm, step, (own, start), shard, key)  # Alg. 2, l. 4-5
         return own, reached, info
 
-    return Learner(objective.begin, descend, gradient, value, algorithm.local_steps, algorithm.step_size)
+    return Learner(
+        objective.begin,
+        descend,
+        gradient,
+        value,
+        partial(steps_on, algorithm),
+        partial(fold_steps, algorithm),
+        partial(learner, problem, algorithm),
+        algorithm.local_steps if algorithm.epochs is None else None,
+        step_size,
+    )
 
 
 class Descent(Protocol):
@@ -66,9 +79,8 @@ def descent(problem: Problem, algorithm: Algorithm) -> Descent:
             # Agents add up in wider floats than those they learn in.
             return (in_types_of(learned, own), optax.tree.add_scale(moved, step_size, grads)), info
 
-        keys = jax.random.split(key, algorithm.local_steps)
-        begin = (own, optax.tree.zeros_like(start))
-        (own, moved), info = jax.lax.scan(step, begin, keys, unroll=algorithm.local_steps == 1)
+        begin = (objective.rouse(own, 1.0), optax.tree.zeros_like(start))
+        (own, moved), info = fold_steps(algorithm, step, begin, shard, key, unroll=algorithm.local_steps == 1)
         return own, moved, {name: values.mean() for name, values in info.items()}
 
     return steps

@@ -9,20 +9,20 @@ import jax
 import numpy as np
 
 from idiolect import catalog
-from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol, Sharing
+from idiolect.contracts import Algorithm, Params, Peer, Problem, Protocol, Schedule, Sharing
 from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_tables import NamedAlgorithm
 from idiolect.experiments.value import Experiment, Line
-from idiolect.network.drawn_timelines import draw_timeline
+from idiolect.network.drawn_timelines import draw_counted, draw_timeline
 from idiolect.network.round_files import read_rounds
 from idiolect.network.round_tables import Rounds, check_weights
 from idiolect.network.timelines import NO_ROUND, UNWRITTEN, Timeline, read_timeline
 from idiolect.network.topologies import Topology
 from idiolect.network.unreliable_links import draw_rounds
 from idiolect.options import make
-from idiolect.refusals import advice_on, check_algorithm
+from idiolect.refusals import advice_on
 from idiolect.registry import Choice
-from idiolect.sharing import keep_private, private_leaves
+from idiolect.sharing import private_leaves
 
 
 class BuiltCell(NamedTuple):
@@ -100,13 +100,7 @@ def build_problem(experiment: Experiment, seed: int, data_dir: Path | None = Non
 def build_algorithm(experiment: Experiment, line: Line, problem: Problem) -> Algorithm:
     """One of the experiment's algorithms: a record of one's own as it is, a named one with its options and training."""
     if isinstance(line, Algorithm):
-        check_algorithm(line, problem)
-        made = keep_private(line, problem.init)
-        return made if experiment.attack is None else catalog.attacked(made, experiment.attack, problem)
-    training = {
-        **dict(experiment.training),
-        **{key: own for key, own in dict(line.training).items() if own is not None},
-    }
+        return catalog.finished(line, problem, experiment.attack)
     return catalog.algorithm(
         line.name,
         problem,
@@ -116,7 +110,7 @@ def build_algorithm(experiment: Experiment, line: Line, problem: Problem) -> Alg
         screening=experiment.screening,
         attack=line.attack or experiment.attack,
         sharing=sharing_of(line),
-        **training,
+        **line.training.over(experiment.training),
     )
 
 
@@ -134,7 +128,7 @@ def _kind(line: Line, algorithm: Algorithm) -> Hashable:
     if family is None or not isinstance(line, NamedAlgorithm):
         return algorithm.name
     protocol = (catalog.cell(line.name).protocol, json.dumps(line.protocol, sort_keys=True))
-    return protocol, family.name, algorithm.local_steps, algorithm.batch_size
+    return protocol, family.name, algorithm.local_steps, algorithm.epochs, algorithm.batch_size
 
 
 def build_timeline(experiment: Experiment, algorithm: Algorithm, problem: Problem, seed: int) -> Timeline | Rounds:
@@ -144,7 +138,10 @@ def build_timeline(experiment: Experiment, algorithm: Algorithm, problem: Proble
         return _build_rounds(experiment, algorithm, len(participating), seed)
     schedule, given = algorithm.protocol.schedule, experiment.timeline
     if given is None:
-        return draw_timeline(experiment.network, participating, schedule, horizon=experiment.horizon, seed=seed)
+        if experiment.rounds is None:
+            return draw_timeline(experiment.network, participating, schedule, horizon=experiment.horizon, seed=seed)
+        schedule = _with_rounds(algorithm, experiment.rounds)
+        return draw_counted(experiment.network, participating, schedule, rounds=experiment.rounds, seed=seed)
     if isinstance(given, Rounds):
         raise UserMistake(f"timeline is a table of rounds between agents, but {algorithm.name} has a server")
     table = given if isinstance(given, Timeline) else read_timeline(Path(given))
@@ -152,6 +149,18 @@ def build_timeline(experiment: Experiment, algorithm: Algorithm, problem: Proble
     if table.arrived.max() > experiment.horizon:
         raise UserMistake(f"horizon is {experiment.horizon:g}, but the timeline goes on until {table.arrived.max():g}")
     return table
+
+
+def _with_rounds(algorithm: Algorithm, rounds: int) -> Schedule:
+    """The schedule of an algorithm that is to work in rounds; where nothing is shared, everybody does so alone."""
+    assert isinstance(algorithm.protocol, Protocol)
+    schedule = algorithm.protocol.schedule
+    if schedule.rounds or not algorithm.protocol.shares:
+        return schedule._replace(rounds=True)
+    raise UserMistake(
+        f"rounds is {rounds}, but {algorithm.name} has none: its clients come and go, each in its own time; give "
+        "horizon instead, in virtual time"
+    )
 
 
 def _build_rounds(experiment: Experiment, algorithm: Algorithm, agents: int, seed: int) -> Rounds:

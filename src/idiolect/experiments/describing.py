@@ -30,7 +30,9 @@ OWN = "made_by"  # the key by which a described part is known: it cannot be buil
 def describe(experiment: Experiment) -> dict[str, Any]:
     """The experiment as nested plain values, which TOML can hold."""
     parts = {f.name: getattr(experiment, f.name) for f in dataclasses.fields(experiment) if f.name != "algorithms"}
-    order = ("name", "description", "factory", "seeds", "horizon", "timeline", "problem")
+    if experiment.rounds is not None:  # which the horizon follows from
+        parts["horizon"] = None
+    order = ("name", "description", "factory", "seeds", "horizon", "rounds", "timeline", "problem")
     lines = [_line(line) for line in experiment.lines]
     found = {**{name: parts.pop(name) for name in order}, **parts, "algorithms": lines}
     return {name: plain(value) for name, value in found.items() if value is not None}

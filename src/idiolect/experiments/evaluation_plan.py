@@ -48,6 +48,8 @@ def plan_evaluation(experiment: Experiment) -> EvaluationPlan:
     )
     if table.times is None:
         times = np.linspace(0, experiment.horizon, table.points + 1).tolist()
+        if experiment.rounds is not None:  # between two of them, nothing changes
+            times = sorted({float(round(time)) for time in times})
     else:
         times = sorted({*table.times, experiment.horizon})
     return EvaluationPlan(times, budget, headline_column(experiment))

@@ -46,7 +46,7 @@ def reckon(experiment: Experiment) -> Size:
     clients = problem.clients.total if isinstance(problem, Problem) else _whole(options.get("clients"))
     data = 4 * clients * _whole(options.get("samples")) * _whole(options.get("dimension"))
     serverless = [is_serverless(line) for line in experiment.lines]
-    visits = clients * max(1.0, experiment.horizon / _TURN_TIME)
+    visits = experiment.rounds or clients * max(1.0, experiment.horizon / _TURN_TIME)  # a round has one turn at least
     table = max(experiment.horizon * clients * _ROUND_BYTES if peers else visits * _TURN_BYTES for peers in serverless)
     each = sum(experiment.horizon * clients if peers else visits for peers in serverless)
     return Size(

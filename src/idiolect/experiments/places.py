@@ -65,6 +65,8 @@ def check_place(place: Place, experiment: Experiment) -> None:
         return
     if place.clock == "real" and experiment.timeline is not None:
         raise UserMistake("--clock is real, but the experiment has a timeline, which only a virtual clock can replay")
+    if place.clock == "real" and experiment.rounds is not None:
+        raise UserMistake(f"rounds is {experiment.rounds}, but --clock is real; give horizon instead, in seconds")
     for label, line in zip(experiment.labels, experiment.lines, strict=True):
         if is_serverless(line):
             raise UserMistake(f"--engine is ray, but {label} has no server to send work to actors; leave --engine out")

@@ -12,13 +12,15 @@ def pretraining(experiment: Experiment) -> Experiment:
     start = experiment.start
     assert start is not None
     assert start.pretrain is not None
-    horizon = start.horizon or experiment.horizon
+    own = start.horizon is not None or start.rounds is not None
+    until, rounds = (start.horizon, start.rounds) if own else (experiment.horizon, experiment.rounds)
     evaluation = experiment.evaluation.model_copy(update={"points": 1, "times": None, "last": 1, "references": []})
     return experiment.replace(
         name=f"{experiment.name[:70]}-start",
         description="The models with which another run begins",
         algorithms=[start.pretrain],
-        horizon=horizon,
+        horizon=until,
+        rounds=rounds,
         evaluation=evaluation,
         timeline=None,
         attack=None,

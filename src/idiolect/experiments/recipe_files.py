@@ -17,6 +17,7 @@ from idiolect.own_code import import_reference, is_reference
 from idiolect.registry import BUILT_IN, Choice
 
 _BUILTIN = resources.files("idiolect") / "recipes"
+_INSTEAD = {"rounds": "horizon", "horizon": "rounds", "epochs": "local_steps", "local_steps": "epochs"}
 
 
 def builtin_recipes() -> dict[str, str]:
@@ -64,8 +65,11 @@ def load_recipe(
     name, text = _text(str(source))
     tables = read_toml(text, f"recipe {source}")
     tables.setdefault("name", name)
-    for setting in settings:
-        _apply(tables, setting)
+    applied = [_apply(tables, setting) for setting in settings]
+    told = [(id(place), key) for place, key in applied]
+    for place, key in applied:  # a setting replaces what the recipe has in its place
+        if key in _INSTEAD and (id(place), _INSTEAD[key]) not in told:
+            place.pop(_INSTEAD[key], None)
     return parse_recipe(tables, notice=notice)
 
 
@@ -140,7 +144,8 @@ def _text(source: str) -> tuple[str, str]:
     raise UserMistake(f"recipe {path} does not exist; `idiolect list` names the recipes that are built in")
 
 
-def _apply(tables: dict[str, Any], setting: str) -> None:
+def _apply(tables: dict[str, Any], setting: str) -> tuple[dict[str, Any], str]:
+    """Change what a setting names; where that is: a table and its key."""
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
         raise UserMistake(f"setting '{setting}' is not of the form path.to.key=value")
@@ -153,6 +158,7 @@ def _apply(tables: dict[str, Any], setting: str) -> None:
     if isinstance(place, list):
         raise UserMistake(f"setting '{setting}' must go on to a key, such as {path}.label")
     place[last] = _value(text)
+    return place, last
 
 
 def _member(members: list[Any], part: str, setting: str) -> Any:

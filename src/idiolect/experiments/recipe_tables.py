@@ -1,7 +1,7 @@
 """The tables of a recipe: training, evaluation, named algorithms, trained starts, and how settings were chosen."""
 
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -52,8 +52,13 @@ class Training(Table):
             number of its own (`memrl` takes 1).
         step_size: Of a local step.
         batch_size: Samples of a gradient.
-        step_rule: How the step size changes from round to round, where there is no server.
+        step_rule: How the step size changes from round to round; with a server that has none, from update to update.
         optimizer: How a client steps along its gradients: `sgd`, the default, `momentum` or `adam`.
+        epochs: In place of `local_steps`, how many passes over its training part a client takes in a turn. A pass over
+            n rows has n / `batch_size` steps, rounded up, each on a batch that is drawn anew.
+        side_by_side: How many clients' turns the simulator computes at once, where there is a server: for accelerators.
+            On CPUs one, if nothing is said, which was fastest in most cases (docs/speed.md). Other numbers change the
+            last digits.
 
     Example:
         >>> from idiolect import Training
@@ -66,6 +71,24 @@ class Training(Table):
     batch_size: Count = 32
     step_rule: StepRule = StepRule()
     optimizer: LocalOptimizer | None = None
+    epochs: Count | None = None
+    side_by_side: Count | None = None
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> "Training":
+        return _counted_once(self)
+
+
+_Descent = TypeVar("_Descent", "Training", "OwnTraining")
+
+
+def _counted_once(table: _Descent) -> _Descent:
+    """Refuse two numbers that say how long a turn is."""
+    if table.local_steps is not None and table.epochs is not None:
+        raise ValueError(
+            f"has local_steps {table.local_steps} and epochs {table.epochs}, but one of both says how long a turn is"
+        )
+    return table
 
 
 class OwnTraining(Table):
@@ -84,6 +107,20 @@ class OwnTraining(Table):
     batch_size: Count | None = None
     step_rule: StepRule | None = None
     optimizer: LocalOptimizer | None = None
+    epochs: Count | None = None
+    side_by_side: Count | None = None
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> "OwnTraining":
+        return _counted_once(self)
+
+    def over(self, training: Training) -> dict[str, Any]:
+        """The experiment's training, with what is given here in its place."""
+        own = {key: value for key, value in dict(self).items() if value is not None}
+        rest = dict(training)
+        if own.keys() & {"epochs", "local_steps"}:  # one takes the place of the other
+            rest.update(epochs=None, local_steps=None)
+        return {**rest, **own}
 
 
 class Evaluation(Table):
@@ -204,6 +241,7 @@ class Start(Table):
         label: Which of its algorithms; it may be left out where there is only one.
         pretrain: The algorithm to be run first, which must have a model that all share.
         horizon: When it ends; by default when the experiment does. What follows has its whole budget beside this one.
+        rounds: In its place, after how many rounds.
         digests: Of the models in `run`, by seed. They are noted when a run begins, and a folder that holds other models
             later is refused.
 
@@ -217,6 +255,7 @@ class Start(Table):
     label: FileName | None = None
     pretrain: NamedAlgorithm | None = None
     horizon: Positive | None = None
+    rounds: Count | None = None
     digests: dict[str, str] = {}
 
     @model_validator(mode="before")
@@ -230,8 +269,12 @@ class Start(Table):
     def _either(self) -> "Start":
         if (self.run is None) == (self.pretrain is None):
             raise ValueError("must have either run, a folder, or pretrain, an algorithm to run first")
-        if self.run is not None and self.horizon is not None:
-            raise ValueError("has a horizon, which is for pretrain; a run in a folder has come to its end")
+        if self.run is not None and (self.horizon or self.rounds) is not None:
+            raise ValueError("has a horizon or rounds, which are for pretrain; a run in a folder has come to its end")
+        if self.horizon is not None and self.rounds is not None:
+            raise ValueError(
+                f"has horizon {self.horizon:g} and rounds {self.rounds}, but one of both says when it ends"
+            )
         if self.pretrain is not None and (self.label is not None or self.digests):
             raise ValueError("has a label or digests, which are for a run in a folder")
         return self

@@ -1,7 +1,7 @@
 """Scoring and recording of one algorithm on one seed while it runs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -100,6 +100,11 @@ class Recorder:
     def latest(self) -> float | None:
         """The last headline score."""
         return self._points[-1].scores["participating"][self._plan.headline].mean if self._points else None
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """What was scored so far."""
+        return self._points
 
     @property
     def shown(self) -> bool:

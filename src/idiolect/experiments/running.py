@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from idiolect.contracts import Algorithm, Clients, Params, Peer
-from idiolect.engines import Backend, Program, Snapshot, ThreadBackend, Workers, run_in_real_time, simulate
+from idiolect.engines import Backend, Program, Snapshot, Workers, run_in_real_time, simulate
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer, Tick
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines.side_by_side import threads
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged
 from idiolect.experiments.building import BuiltSeed, build_seed, is_serverless
@@ -62,6 +63,18 @@ class CellRun(NamedTuple):
         return self.prepared.program.algorithm
 
 
+class Diary(NamedTuple):
+    """Who writes a run down while it goes on, for whoever watches.
+
+    `begin` hears of cells that run side by side, each with the points that it has from before; `note` of every point,
+    with its snapshot; `beat`, at every moment, how far they are.
+    """
+
+    begin: Callable[[Sequence[CellRun], Sequence[Sequence[Point]]], None] = lambda runs, points: None
+    note: Callable[[CellRun, Point, Snapshot], None] = lambda run, point, snapshot: None
+    beat: Callable[[float], None] = lambda now: None
+
+
 class Services(NamedTuple):
     """What a run is given beside its experiment: where turns are computed, and who hears of its progress.
 
@@ -77,6 +90,7 @@ class Services(NamedTuple):
     keep_models: bool = False
     outlive: bool = False
     listen: Listen = lambda label, seed, point: None
+    diary: Diary = Diary()
 
 
 def run_together(
@@ -97,15 +111,18 @@ def run_together(
     at_work = Progress(runs[-1].algorithm.name, runs[-1].cell.seed, 0.0, None, runs[-1].prepared.metrics[0].name)
     at_work = at_work._replace(together=len(runs))
     services.progress(at_work._replace(compiling=True))
+    services.diary.begin(runs, [recorder.points for recorder in recorders])
 
     def tick(now: float, save: Callable[[], Checkpoint]) -> None:
         services.progress(at_work._replace(time=now, score=recorders[-1].latest))
+        services.diary.beat(now)
         checkpointer.tick(partial(_with_notes, recorders, save))
 
     try:
         for snapshots in _snapshots(runs, plan, services, tick, saved, checkpointer.memory):
             for run, recorder, snapshot in zip(runs, recorders, snapshots, strict=True):
                 if (point := recorder.add(snapshot)) is not None:
+                    services.diary.note(run, point, snapshot)
                     services.listen(run.algorithm.name, run.cell.seed, point)
             services.progress(at_work._replace(time=snapshots[-1].time, score=recorders[-1].latest))
             if all(recorder.diverged for recorder in recorders):
@@ -149,9 +166,11 @@ def _snapshots(
     if start is not None:  # copied, since a server may overwrite the model that it is given
         shared = program.algorithm.objective.shared
         program = program._replace(init=lambda key: jax.tree.map(jnp.copy, shared(start)))
-    threads = ThreadBackend(program, clients, workers, seed)
-    backend = threads if execution.backend is None else execution.backend(program, clients, seed)
     real = execution.clock == "real"
+    if execution.backend is not None:
+        backend = execution.backend(program, clients, seed)
+    else:
+        backend = threads(program, clients, workers, seed, width=1 if real else None)
     go = partial(run_in_real_time, program, clients) if real else partial(simulate, program, clients, table)
     for snapshot in go(backend, seed=seed, times=times, tick=tick, saved=saved, memory=memory):
         yield [snapshot]

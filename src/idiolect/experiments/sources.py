@@ -27,15 +27,21 @@ class Source(NamedTuple):
 CellMaker = Callable[[str, int], tuple[Problem, Algorithm]]  # (label, seed)
 
 
-def source_of(experiment: Experiment, code: tuple[str, ...] = (), data_dir: Path | None = None) -> Source:
-    """The source of an experiment; a sentence if another process could not make it."""
+def source_of(
+    experiment: Experiment,
+    code: tuple[str, ...] = (),
+    data_dir: Path | None = None,
+    *,
+    who: str = "place.engine is ray, whose actors",
+) -> Source:
+    """The source of an experiment; a sentence if another process, `who`, could not make it."""
     where = None if data_dir is None else str(data_dir.resolve())
     if experiment.factory is not None:
         return Source(factory=experiment.factory, code=code, data_dir=where)
     if is_described(describe(experiment)):
         raise UserMistake(
-            "place.engine is ray, whose actors must make the experiment for themselves, but parts of it are values of "
-            "this process; put it into a function of a module or a script and give that function to run"
+            f"{who} must make the experiment for themselves, but parts of it are values of this process; put it into a "
+            "function of a module or a script and give that function to run"
         )
     return Source(recipe=write_experiment(experiment), code=code, data_dir=where)
 

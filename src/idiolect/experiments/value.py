@@ -7,7 +7,7 @@ recipe. What it names (a problem, an algorithm) is looked up when it is complete
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,6 +15,7 @@ from idiolect.contracts import Algorithm, Problem, Screening
 from idiolect.errors import UserMistake
 from idiolect.experiments.recipe_tables import (
     Chosen,
+    Count,
     Evaluation,
     NamedAlgorithm,
     Positive,
@@ -32,6 +33,8 @@ from idiolect.options import Seed, as_choice, sentence
 from idiolect.protocols.attacks import Attack
 from idiolect.registry import Choice
 
+HORIZON = 200.0  # where neither it nor a number of rounds is given
+
 
 class _Tables(Table):
     """The keys of an experiment, each of its type; a problem, a topology or a timeline of one's own passes as it is."""
@@ -40,7 +43,8 @@ class _Tables(Table):
     description: str = ""
     factory: str | None = None
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default=[0])
-    horizon: Positive = 200.0
+    horizon: Positive | None = None
+    rounds: Count | None = None
     timeline: Any = None
     problem: Any = Choice("digits")
     network: Network = Network()
@@ -62,10 +66,24 @@ class _Tables(Table):
             raise ValueError(f"two algorithms are called '{twice[0]}'; give one a label of its own")
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds {self.seeds} repeat themselves")
-        late = [time for time in self.evaluation.times or [] if time > self.horizon]
+        if self.rounds is not None and self.horizon not in (None, self.rounds):
+            raise ValueError(
+                f"has rounds {self.rounds} and horizon {self.horizon:g}, but one of both says when it ends"
+            )
+        if self.rounds is not None and self.timeline is not None:
+            raise ValueError(
+                f"has rounds {self.rounds} and a timeline, which says itself how many there are; leave it out"
+            )
+        late = [time for time in self.evaluation.times or [] if time > self.end]
         if late:
-            raise ValueError(f"evaluation.times has {late[0]:g}, but the run ends at horizon {self.horizon:g}")
+            word = "horizon" if self.rounds is None else "round"
+            raise ValueError(f"evaluation.times has {late[0]:g}, but the run ends at {word} {self.end:g}")
         return self
+
+    @property
+    def end(self) -> float:
+        """When a run ends."""
+        return self.horizon or self.rounds or HORIZON
 
 
 ProblemSource: TypeAlias = Choice | Problem | Callable[[int], Problem]
@@ -80,7 +98,10 @@ class Experiment:
         problem: A problem, a function of the seed that makes one, or a choice from the catalog.
         algorithms: Names of the catalog (with options as `NamedAlgorithm`), or `Algorithm` records of one's own.
         seeds: One run of every algorithm for each.
-        horizon: When a run ends, in virtual time; a round without a server is one unit of it.
+        horizon: When a run ends, in virtual time; a round without a server is one unit of it. By default 200.
+        rounds: In its place, after how many rounds of each algorithm. Time is then counted in rounds: those of a server
+            take one unit each, however long the network makes them, and clients that learn alone take a turn in each.
+            What has a server and no rounds is refused.
         network: What algorithms with a server meet.
         topology: What algorithms without a server meet: who can send to whom.
         links: And what agents and links do to messages.
@@ -104,7 +125,8 @@ class Experiment:
     problem: ProblemSource = Choice("digits")
     algorithms: Sequence[str | Line] = ()
     seeds: Sequence[int] = (0,)
-    horizon: float = 200.0
+    horizon: float = cast("float", None)  # a number as soon as there is an experiment: by default 200, or the rounds
+    rounds: int | None = None
     network: Network = Network()
     topology: Choice | Wire = Choice("erdos_renyi", {"probability": 0.3})
     links: Links = Links()
@@ -140,7 +162,10 @@ class Experiment:
         return [line.name if isinstance(line, Algorithm) else line.label or line.name for line in self.lines]
 
     def replace(self, **changes: Any) -> "Experiment":
-        """The same experiment with some parts changed."""
+        """The same experiment with some parts changed; a horizon takes the place of rounds, and rounds that of it."""
+        for one, other in (("rounds", "horizon"), ("horizon", "rounds")):
+            if one in changes:
+                changes.setdefault(other, None)
         return replace(self, **changes)
 
 
@@ -170,7 +195,8 @@ def _checked(tables: Mapping[str, Any]) -> dict[str, Any]:
     elif not isinstance(timeline, str | Timeline | Rounds | None):
         raise UserMistake(f"timeline is {timeline!r}, but must be a table of turns or rounds, or a file's path")
     try:
-        return dict(_Tables.model_validate(found))
+        checked = _Tables.model_validate(found)
+        return {**dict(checked), "horizon": float(checked.end)}
     except ValidationError as error:
         raise UserMistake(sentence(error, _Tables)) from None
 

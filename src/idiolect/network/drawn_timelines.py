@@ -3,12 +3,17 @@
 M. T. Toghani, S. Lee, C. A. Uribe. PersA-FL. 2023, Sec. 2.3 and Fig. 1.
 """
 
+from collections.abc import Iterator
+from itertools import count, islice, takewhile
+
 import numpy as np
 
 from idiolect.contracts import Schedule
 from idiolect.errors import UserMistake
 from idiolect.network.delays import Devices, Network
 from idiolect.network.timelines import NO_ROUND, Timeline, timeline
+
+_TIMES = ("offered", "received", "computed", "arrived")
 
 
 def draw_timeline(
@@ -37,16 +42,50 @@ def draw_timeline(
         raise UserMistake(f"horizon is {horizon}, but the virtual time of a run must be positive")
     if not participating:
         raise UserMistake("participating is empty, but at least one client must take part in training")
-    rng = np.random.default_rng(seed)
-    devices = Devices(network, len(participating), rng)
     if schedule.rounds:
-        parts = _rounds(devices, len(participating), schedule.cohort(len(participating)), horizon, rng)
+        parts = _in_time(_rounds(network, len(participating), schedule, seed), horizon)
     else:
+        devices = Devices(network, len(participating), np.random.default_rng(seed))
         parts = _free_running(devices, len(participating), horizon)
     table = Timeline(*map(np.concatenate, zip(*parts, strict=True))) if parts else None
     if table is None or not (in_time := table.arrived <= horizon).any():
         raise UserMistake(f"horizon is {horizon}: too short for a single {'round' if schedule.rounds else 'turn'}")
-    table = Timeline(*(column[in_time] for column in table))
+    return _named(Timeline(*(column[in_time] for column in table)), participating)
+
+
+def draw_counted(network: Network, participating: list[int], schedule: Schedule, *, rounds: int, seed: int) -> Timeline:
+    """The same rounds as by `draw_timeline`, so many of them, by a clock that counts them: a round takes 1.
+
+    Args:
+        network: How long things take within a round, and how often work is lost.
+        participating: The clients that take part in training.
+        schedule: Of how many clients a round is.
+        rounds: How many there are.
+        seed: Of the draws.
+
+    Returns:
+        The timeline, in the order of the offers.
+
+    Example:
+        >>> from idiolect.contracts import Schedule
+        >>> from idiolect.network import Network, draw_counted
+        >>> table = draw_counted(Network(), [0, 1, 2], Schedule(rounds=True), rounds=5, seed=0)
+        >>> float(table.arrived.max()), table.turns
+        (5.0, 15)
+    """
+    drawn = islice(_rounds(network, len(participating), schedule, seed), rounds)
+    parts = [_of_length_one(part, number) for number, part in enumerate(drawn)]
+    return _named(Timeline(*map(np.concatenate, zip(*parts, strict=True))), participating)
+
+
+def _of_length_one(part: Timeline, number: int) -> Timeline:
+    begin, end = part.offered.min(), part.arrived.max()
+    times = {name: number + (getattr(part, name) - begin) / (end - begin) for name in _TIMES}
+    return part._replace(**times)
+
+
+def _named(table: Timeline, participating: list[int]) -> Timeline:
+    """The table with the clients' own numbers in place of their places among those that take part."""
     return timeline(**table._replace(client=np.asarray(participating)[table.client])._asdict())
 
 
@@ -62,18 +101,20 @@ def _free_running(devices: Devices, clients: int, horizon: float) -> list[Timeli
     return parts
 
 
-def _rounds(
-    devices: Devices, clients: int, cohort_size: int, horizon: float, rng: np.random.Generator
-) -> list[Timeline]:
+def _rounds(network: Network, clients: int, schedule: Schedule, seed: int) -> Iterator[Timeline]:
     """Rounds of a random cohort; the next starts when the last upload, or the news that it was lost, has come."""
-    now, parts = 0.0, list[Timeline]()
-    while True:
-        cohort = np.sort(rng.choice(clients, size=cohort_size, replace=False))
-        part, _ = _one_turn_each(devices, cohort, np.full(cohort_size, now), len(parts))
+    rng, size = np.random.default_rng(seed), schedule.cohort(clients)
+    devices, now = Devices(network, clients, rng), 0.0
+    for number in count():
+        cohort = np.sort(rng.choice(clients, size=size, replace=False))
+        part, _ = _one_turn_each(devices, cohort, np.full(size, now), number)
         now = float(part.arrived.max())
-        if now > horizon:
-            return parts  # a round that cannot close in time is not begun
-        parts.append(part)
+        yield part
+
+
+def _in_time(rounds: Iterator[Timeline], horizon: float) -> list[Timeline]:
+    """Those that are over in time; a round that cannot close by then is not begun."""
+    return list(takewhile(lambda part: float(part.arrived.max()) <= horizon, rounds))
 
 
 def _one_turn_each(

@@ -114,10 +114,11 @@ def _take_the_best(learner: Learner) -> Work:
         return Grouped(jnp.int32(0), learner.begin(_row(offer, 0), client, key))
 
     def choose(personal: Grouped, offer: Params, shard: Shard, key: Key) -> Grouped:
-        batches = jax.random.split(key, learner.steps)
-
         def cost(model: Params) -> Scalar:
-            return jax.lax.map(lambda batch: learner.value(personal.own, model, shard, batch), batches).mean()
+            def told(state: PyTree, batch: Key) -> tuple[PyTree, Info]:
+                return state, {"value": learner.value(personal.own, model, shard, batch)}
+
+            return learner.fold(told, (), shard, key)[1]["value"].mean()
 
         return personal._replace(group=jnp.argmin(jax.lax.map(cost, offer)).astype(jnp.int32))  # Alg. 1, the argmin
 

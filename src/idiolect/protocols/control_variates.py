@@ -41,6 +41,7 @@ from idiolect.contracts import (
     Upload,
     Work,
 )
+from idiolect.trees import in_types_of
 
 
 class Variates(NamedTuple):
@@ -122,8 +123,8 @@ def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
             if option == "I":
                 renewed = _mean_gradient(learner, own, x, shard, second_pass)  # l. 12, I
             else:
-                speed = optax.tree.scale(1 / (learner.steps * learner.step_size), optax.tree.sub(x, y))
-                renewed = optax.tree.add(optax.tree.sub(c_i, c), speed)  # l. 12, II
+                speed = optax.tree.scale(1 / (learner.steps_on(shard) * learner.step_size), optax.tree.sub(x, y))
+                renewed = in_types_of(optax.tree.add(optax.tree.sub(c_i, c), speed), c_i)  # l. 12, II
             delta = Variates(optax.tree.sub(x, y), optax.tree.sub(c_i, renewed))
             return Controlled(renewed, moved), Upload(delta, shard.size), info  # l. 13-14
 
@@ -133,8 +134,8 @@ def _controlled(option: Literal["I", "II"]) -> Callable[[Learner], Work]:
 
 
 def _mean_gradient(learner: Learner, own: PyTree, params: Params, shard: Shard, key: Key) -> Params:
-    def add(total: Params, key: Key) -> tuple[Params, None]:
-        return optax.tree.add(total, learner.gradient(own, params, shard, key)), None
+    def add(total: Params, key: Key) -> tuple[Params, Info]:
+        return optax.tree.add(total, learner.gradient(own, params, shard, key)), {}
 
-    total, _ = jax.lax.scan(add, optax.tree.zeros_like(params), jax.random.split(key, learner.steps))
-    return optax.tree.scale(1 / learner.steps, total)
+    total, _ = learner.fold(add, optax.tree.zeros_like(params), shard, key)
+    return in_types_of(optax.tree.scale(1 / learner.steps_on(shard), total), params)

@@ -90,8 +90,15 @@ def l2gd(*, lambda_: Annotated[float, Ge(0)] = 1.0, participation: Annotated[flo
         return AverageRound(average, state.first, optax.tree.zeros_like(average), state.clients)
 
     def work(learner: Learner) -> Work:
+        if learner.steps is None:
+            raise UserMistake(
+                "training.epochs is given, but protocol.lambda weighs the average against a fixed number of steps; "
+                "give training.local_steps instead"
+            )
         share = lambda_ * learner.step_size * learner.steps
-        if share > 1:
+        if not isinstance(share, float):  # the steps of this turn are longer or shorter than usual
+            share = jnp.minimum(share, 1)
+        elif share > 1:
             raise UserMistake(
                 f"protocol.lambda is {lambda_:g}, which with training.step_size {learner.step_size:g} and "
                 f"training.local_steps {learner.steps} takes {share:.3g} of the average; it must be at most "

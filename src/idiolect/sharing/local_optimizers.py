@@ -46,12 +46,13 @@ class LocalRule(NamedTuple):
     """What an optimizer knows of a part of the model at first, and how it turns a gradient into a direction."""
 
     init: Callable[[Params], PyTree]
-    direct: Callable[[PyTree, Params, Scalar, Scalar | None], tuple[PyTree, Params]]
-    # (what it knows, gradient, which step of the turn, whether the part learns in it) -> (what it knows, direction)
+    direct: Callable[[PyTree, Params, Scalar | None], tuple[PyTree, Params]]
+    # (what it knows, gradient, whether the part learns in this step) -> (what it knows, direction)
+    rouse: Callable[[PyTree], PyTree] = lambda moments: moments  # what it knows when a turn begins
 
 
 class Stepping(NamedTuple):
-    """What a client keeps: what its objective does, what its optimizer knows, and the steps it has taken."""
+    """What a client keeps: what its objective does, what its optimizer knows, and the steps of the turn so far."""
 
     own: PyTree
     moments: PyTree
@@ -62,8 +63,8 @@ def local_rule(algorithm: Algorithm) -> LocalRule:
     """The optimizer of an algorithm's clients."""
     chosen = algorithm.optimizer
     if chosen.name == "sgd":
-        return LocalRule(lambda params: (), lambda moments, grads, place, learns: (moments, _only_if(learns, grads)))
-    if not chosen.keep and algorithm.local_steps == 1:
+        return LocalRule(lambda params: (), lambda moments, grads, learns: (moments, _only_if(learns, grads)))
+    if not chosen.keep and algorithm.local_steps == 1 and algorithm.epochs is None:
         raise UserMistake(
             f"training.optimizer.keep is false, but training.local_steps is 1, so that {chosen.name} would forget all "
             "after every step; let it keep what it knows, or take more local steps"
@@ -71,16 +72,14 @@ def local_rule(algorithm: Algorithm) -> LocalRule:
     momentum = optax.trace(chosen.beta1)
     rule = momentum if chosen.name == "momentum" else optax.scale_by_adam(chosen.beta1, chosen.beta2, chosen.epsilon)
 
-    def direct(moments: PyTree, grads: Params, place: Scalar, learns: Scalar | None) -> tuple[PyTree, Params]:
-        if not chosen.keep:
-            moments = jax.tree.map(lambda old, new: jnp.where(place == 0, new, old), moments, rule.init(grads))
+    def direct(moments: PyTree, grads: Params, learns: Scalar | None) -> tuple[PyTree, Params]:
         direction, after = rule.update(grads, moments)
         after = in_types_of(after, moments)
         if learns is not None:
             after = jax.tree.map(lambda new, old: jnp.where(learns > 0, new, old), after, moments)
         return after, _only_if(learns, in_types_of(direction, grads))
 
-    return LocalRule(rule.init, direct)
+    return LocalRule(rule.init, direct, (lambda moments: moments) if chosen.keep else optax.tree.zeros_like)
 
 
 def _only_if(learns: Scalar | None, direction: Params) -> Params:
@@ -109,9 +108,11 @@ def with_optimizer(algorithm: Algorithm, learns: Callable[[Scalar], Scalar | Non
         return kept._replace(own=own), grads, info
 
     def direct(kept: Stepping, grads: Params) -> tuple[Stepping, Params]:
-        place = kept.taken % algorithm.local_steps
-        moments, direction = rule.direct(kept.moments, grads, place, learns(place))
+        moments, direction = rule.direct(kept.moments, grads, learns(kept.taken))
         return Stepping(kept.own, moments, kept.taken + 1), direction
+
+    def rouse(kept: Stepping, pace: Scalar | float) -> Stepping:
+        return Stepping(objective.rouse(kept.own, pace), rule.rouse(kept.moments), jnp.zeros_like(kept.taken))
 
     def adapt(oracle: Oracle, kept: Stepping, params: Params, key: Key) -> Compressed:
         return objective.adapt(oracle, kept.own, params, key)
@@ -121,6 +122,7 @@ def with_optimizer(algorithm: Algorithm, learns: Callable[[Scalar], Scalar | Non
         value=value,
         gradient=gradient,
         direct=direct,
+        rouse=rouse,
         adapt=adapt,
         family=None,
         whole=lambda kept, params: objective.whole(kept.own, params),

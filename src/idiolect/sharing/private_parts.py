@@ -40,10 +40,12 @@ from idiolect.contracts import (
     Objective,
     Oracle,
     Params,
+    Protocol,
     PyTree,
     Scalar,
     Sharing,
 )
+from idiolect.contracts.step_rules import is_constant
 from idiolect.errors import UserMistake
 from idiolect.sharing.local_optimizers import local_rule, with_optimizer
 from idiolect.sharing.parts import join, private_leaves, split
@@ -53,13 +55,15 @@ from idiolect.trees import in_types_of
 class Kept(NamedTuple):
     """What stays on a client: its private part, what the objective keeps, and the local steps it has taken.
 
-    `moments` is what the client's optimizer knows of the private part.
+    `moments` is what the client's optimizer knows of the private part; `pace` how long the turn's steps are, where a
+    rule changes that.
     """
 
     private: PyTree
     own: PyTree
     taken: Scalar
     moments: PyTree = ()
+    pace: PyTree = ()
 
 
 def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorithm:
@@ -84,6 +88,11 @@ def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorit
     names = private_leaves(jax.eval_shape(init, jax.random.key(0)), sharing.private) if sharing.private else None
     if not names:
         return with_optimizer(algorithm, lambda step: None)
+    if sharing.train_order == "private_first" and algorithm.epochs is not None:
+        raise UserMistake(
+            f"training.epochs is {algorithm.epochs}, but {algorithm.name} trains its private part first, by "
+            "private_steps of the local steps of a turn; give training.local_steps instead"
+        )
     if sharing.train_order == "private_first" and sharing.private_steps >= algorithm.local_steps:
         raise UserMistake(
             f"private_steps is {sharing.private_steps}, which leaves nothing of training.local_steps, "
@@ -96,11 +105,16 @@ def keep_private(algorithm: Algorithm, init: Callable[[Key], Params]) -> Algorit
 def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozenset[str]) -> Objective:
     objective, step_size, sharing = algorithm.objective, algorithm.step_size, algorithm.sharing
     rule = local_rule(algorithm)
+    paced = isinstance(algorithm.protocol, Protocol) and not is_constant(algorithm.step_rule)
 
     def begin(params: Params, client: int, key: Key) -> Kept:
         private = split(init(key), names)[1]
         own = objective.begin(join(params, private), client, key)
-        return Kept(private, own, jnp.int32(0), rule.init(private))
+        return Kept(private, own, jnp.int32(0), rule.init(private), jnp.float32(1) if paced else ())
+
+    def rouse(kept: Kept, pace: Scalar | float) -> Kept:
+        own, moments = objective.rouse(kept.own, pace), rule.rouse(kept.moments)
+        return kept._replace(own=own, moments=moments, pace=jnp.asarray(pace, jnp.float32) if paced else ())
 
     def value(oracle: Oracle, kept: Kept, params: Params, received: Params, key: Key) -> Scalar:
         whole, anchor = join(params, kept.private), join(received, kept.private)
@@ -112,9 +126,10 @@ def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozense
         travels, stays = split(grads, names)
         place = kept.taken % algorithm.local_steps
         ours, mine = _turns(sharing, place)
-        moments, direction = rule.direct(kept.moments, stays, place, mine)
-        moved = optax.tree.add_scale(kept.private, -step_size, direction)  # FedPer, Alg. 1, l. 6; FedRep, Alg. 1
-        kept = Kept(in_types_of(moved, kept.private), own, kept.taken + 1, moments)
+        moments, direction = rule.direct(kept.moments, stays, mine)
+        length = step_size * kept.pace if paced else step_size
+        moved = optax.tree.add_scale(kept.private, -length, direction)  # FedPer, Alg. 1, l. 6; FedRep, Alg. 1
+        kept = Kept(in_types_of(moved, kept.private), own, kept.taken + 1, moments, kept.pace)
         return kept, travels if ours is None else optax.tree.scale(ours, travels), info
 
     def tuned(oracle: Oracle, private: PyTree, params: Params, key: Key) -> PyTree:
@@ -134,6 +149,7 @@ def _parted(algorithm: Algorithm, init: Callable[[Key], Params], names: frozense
         begin=begin,
         value=value,
         gradient=gradient,
+        rouse=rouse,
         adapt=adapt,
         minimises=None,
         family=None,

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Info, Message, Params, Peer, PyTree, Split, StepRule
+from idiolect.contracts import Algorithm, Clients, Info, Message, Params, Peer, PyTree, Split
+from idiolect.contracts.step_rules import decayed, own_theta
 from idiolect.engines.simulator.server_program import training_key
 from idiolect.errors import UserMistake
 from idiolect.network.round_tables import Arrivals, Rounds, accumulated, arrivals
@@ -232,17 +233,7 @@ def step_sizes(algorithm: Algorithm, agents: int, rounds: int) -> np.ndarray:
     if rule.name == "inverse":
         return scale * np.divide(1.0, t, out=np.zeros(rounds), where=t > 0)  # Proposition 1: theta(0) = 0
     if rule.name == "own":
-        return scale * _own(rule, rounds)
+        return scale * np.array(list(map(own_theta(rule), range(rounds))), float)
+    if rule.name == "decay":
+        return scale * decayed(rule, t)
     return np.full(rounds, scale * np.sqrt(agents / rounds) if rule.name == "horizon" else scale)
-
-
-def _own(rule: StepRule, rounds: int) -> np.ndarray:
-    if rule.theta is None:
-        raise UserMistake("training.step_rule is 'own', but has no theta; give it a function of the round, in Python")
-    values = [rule.theta(t) for t in range(rounds)]
-    for t, value in enumerate(values):
-        if not (isinstance(value, float | int | np.number) and np.isfinite(value) and value >= 0):
-            raise UserMistake(
-                f"training.step_rule.theta gives {value!r} for round {t}, but must give a finite number, at least 0"
-            )
-    return np.array(values, float)

@@ -30,7 +30,8 @@ def check_health(
     number, out = int(turn), int(server_state.watch.refused.sum())
     client, time = table.client[number], table.arrived[number]
     if 2 * out > crowd or (over and not int(server_state.watch.accepted)):
-        where = f", local step {int(step) + 1} of {program.algorithm.local_steps}" if verdict == NOT_FINITE else ""
+        counted = verdict == NOT_FINITE and program.algorithm.epochs is None  # passes report as a whole
+        where = f", local step {int(step) + 1} of {program.algorithm.local_steps}" if counted else ""
         gave = f"gave {value}" if verdict == NOT_FINITE else f"sent an update that is {_why(verdict)}"
         raise Diverged(
             f"{name} diverged: client {client}{where} in turn {number} at virtual time {time:.4g} {gave}, and the last "
