@@ -1,6 +1,6 @@
 """Time of a client update of a PyTorch module through each bridge, against a hand-written PyTorch loop.
 
-`python benchmarks/torch_bridges.py` measures, all cores at work, in turn, each in a process of its own:
+`python benchmarks/torch_bridges.py` measures, all cores at work:
 
 - `loop`: PyTorch by hand, with clients on threads of one core each, or one after the other on all cores, whichever is
   faster;
@@ -8,18 +8,22 @@
 - `host`: what a turn loop on the host would take, in place of calls from the compiled program: the same functions of
   PyTorch, and NumPy for the steps.
 
-It prints milliseconds per update of ten steps, the best of a few rounds, their ratio to `loop`, and how many cores were
-busy.
+Each side is a process of its own, which compiles first and then waits. They are asked in turn, round after round, so
+that whatever else the machine does falls on all of them. Printed are milliseconds per update of ten steps, the median
+of the rounds; how many cores were busy; and the median of the ratios to `loop` in the same round.
 """
 
 import argparse
 import copy
 import json
+import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,28 +32,21 @@ import torch
 from torch_models import BATCH, CLIENTS, LOCAL_STEPS, MODELS, STEP_SIZE, Case, case
 
 SIDES = ("loop", "call", "trace", "host")
-ROUNDS = 3
+Updates = Callable[[int], int]  # takes about so many updates and says how many
 
 
-def measured(updates: Callable[[int], int], budget: float) -> dict[str, float]:
-    """Seconds per update, and cores at work, of a function that takes about so many updates and says how many."""
-    updates(CLIENTS)  # compiles
-    began = time.perf_counter()
-    done = updates(CLIENTS)
-    count = max(CLIENTS, int(budget / 3 * done / (time.perf_counter() - began)))
-    best = {"seconds": float("inf"), "cores": 0.0}
-    for _ in range(3):
-        began, worked = time.perf_counter(), time.process_time()
-        done = updates(count)
-        wall = time.perf_counter() - began
-        if wall / done < best["seconds"]:
-            best = {"seconds": wall / done, "cores": (time.process_time() - worked) / wall}
-    return best
+def seconds_each(updates: Updates, count: int) -> tuple[float, float]:
+    """Seconds per update, and how many cores were busy."""
+    began, worked = time.perf_counter(), time.process_time()
+    done = updates(count)
+    wall = time.perf_counter() - began
+    return wall / done, (time.process_time() - worked) / wall
 
 
-def by_hand(given: Case, cores: int, budget: float) -> dict[str, float]:
+def by_hand(given: Case, cores: int) -> Updates:
     """PyTorch without idiolect: clients side by side, or all cores for one after the other."""
     rows = [{name: torch.from_numpy(values) for name, values in client.items()} for client in given.data]
+    pool = ThreadPoolExecutor(cores)
 
     def update(number: int, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -63,8 +60,7 @@ def by_hand(given: Case, cores: int, budget: float) -> dict[str, float]:
             optimizer.step()
 
     def side_by_side(count: int) -> int:
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(lambda number: update(number, 1), range(count)))
+        list(pool.map(lambda number: update(number, 1), range(count)))
         return count
 
     def one_by_one(count: int) -> int:
@@ -72,10 +68,12 @@ def by_hand(given: Case, cores: int, budget: float) -> dict[str, float]:
             update(number, cores)
         return count
 
-    return min((measured(way, budget / 2) for way in (one_by_one, side_by_side)), key=lambda found: found["seconds"])
+    ways = (one_by_one, side_by_side)
+    tried = [min(seconds_each(way, 2 * CLIENTS) for _ in range(3))[0] for way in ways]
+    return ways[tried.index(min(tried))]
 
 
-def by_bridge(given: Case, bridge: str, budget: float) -> dict[str, float]:
+def by_bridge(given: Case, bridge: str) -> Updates:
     """The simulator, with a server that waits for nobody."""
     import jax
 
@@ -86,7 +84,7 @@ def by_bridge(given: Case, bridge: str, budget: float) -> dict[str, float]:
 
     problem = idiolect.torch.problem(given.module, given.loss, given.data, train=given.train, bridge=bridge)  # type: ignore[arg-type]
     mine = Algorithm("plain", objectives.plain(), protocols.asynchronous(), LOCAL_STEPS, STEP_SIZE, BATCH)
-    program = prepare(problem, mine)
+    program, workers = prepare(problem, mine), Workers()
 
     def updates(count: int) -> int:
         rounds = max(1, count // CLIENTS)
@@ -98,11 +96,10 @@ def by_bridge(given: Case, bridge: str, budget: float) -> dict[str, float]:
         jax.block_until_ready(end.params)  # type: ignore[no-untyped-call]
         return end.updates
 
-    with Workers() as workers:
-        return measured(updates, budget)
+    return updates
 
 
-def by_host(given: Case, cores: int, budget: float) -> dict[str, float]:
+def by_host(given: Case, cores: int) -> Updates:
     """A turn loop on the host: gradients by PyTorch, steps by NumPy, nothing compiled."""
     import jax
 
@@ -112,9 +109,10 @@ def by_host(given: Case, cores: int, budget: float) -> dict[str, float]:
     few = {name: torch.from_numpy(values[:4]) for name, values in given.data[0].items()}
     tried = try_module(given.module, given.loss, None, few, given.train)
     functions = TorchFunctions(
-        tried.module, given.loss, given.loss, Told({name: rows.dtype for name, rows in few.items()}, tried.draws)
+        tried.module, given.loss, None, Told({name: rows.dtype for name, rows in few.items()}, tried.draws)
     )
-    start = jax.tree.leaves({name: tensor.numpy() for name, tensor in tried.module.start().items()})
+    pool = ThreadPoolExecutor(cores)
+    start = [tensor.numpy() for tensor in tried.module.start().values()]
 
     def update(number: int) -> None:
         rng, mine, weights = np.random.default_rng(number), given.data[number % CLIENTS], start
@@ -128,49 +126,85 @@ def by_host(given: Case, cores: int, budget: float) -> dict[str, float]:
         list(pool.map(update, range(count)))
         return count
 
-    with ThreadPoolExecutor(cores) as pool:
-        return measured(updates, budget)
+    return updates
 
 
-def one(side: str, model: str, budget: float) -> dict[str, float]:
-    """Measure one side in this process."""
-    import os
-
+def stand_by(side: str, model: str, budget: float) -> None:
+    """Compile, then measure for so many seconds whenever a line comes in."""
     cores, given = len(os.sched_getaffinity(0)), case(model)
     if side == "loop":
-        return by_hand(given, cores, budget)
-    return by_host(given, cores, budget) if side == "host" else by_bridge(given, side, budget)
+        updates = by_hand(given, cores)
+    else:
+        updates = by_host(given, cores) if side == "host" else by_bridge(given, side)
+    updates(CLIENTS)
+    count = max(CLIENTS, int(budget / min(seconds_each(updates, CLIENTS) for _ in range(2))[0]))
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(seconds_each(updates, count)), flush=True)
 
 
-def apart(side: str, model: str, budget: float) -> dict[str, float]:
-    """Measure one side in a process of its own."""
+@contextmanager
+def standing_by(side: str, model: str, budget: float) -> Iterator[subprocess.Popen[str]]:
+    """A process that measures one side."""
     command = [sys.executable, str(Path(__file__)), "--measure", side, model, "--seconds", str(budget)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.stdin.close()  # type: ignore[union-attr]
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    """The next line that it says."""
+    assert process.stdout is not None
+    if not (line := process.stdout.readline()):
+        raise SystemExit(f"{' '.join(map(str, process.args))} has ended")  # type: ignore[arg-type]
+    return line
+
+
+def ask(process: subprocess.Popen[str]) -> tuple[float, float]:
+    """Let it measure once."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    seconds, cores = json.loads(answer(process))
+    return seconds, cores
+
+
+def rounds_of(model: str, sides: list[str], rounds: int, budget: float) -> dict[str, list[tuple[float, float]]]:
+    """Every side asked in turn, so many times."""
+    with ExitStack() as stack:
+        asked = {side: stack.enter_context(standing_by(side, model, budget)) for side in sides}
+        for process in asked.values():
+            answer(process)
+        found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+        for _ in range(rounds):
+            for side, process in asked.items():
+                found[side].append(ask(process))
+        return found
 
 
 def main() -> None:
     """Measure everything and print a table."""
-    asked = argparse.ArgumentParser(description=__doc__)
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--measure", nargs=2, metavar=("SIDE", "MODEL"))
-    asked.add_argument("--seconds", type=float, default=6.0, help="of measuring, per side and round")
-    asked.add_argument("--rounds", type=int, default=ROUNDS)
+    asked.add_argument("--seconds", type=float, default=0.7, help="of measuring, per side and round")
+    asked.add_argument("--rounds", type=int, default=7)
+    asked.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    asked.add_argument("--sides", nargs="+", choices=SIDES[1:], default=SIDES[1:])
     given = asked.parse_args()
     if given.measure:
         side, model = given.measure
-        print(json.dumps(one(side, model, given.seconds)))
+        stand_by(side, model, given.seconds)
         return
-    print(f"milliseconds per client update of {LOCAL_STEPS} steps, best of {given.rounds} rounds (cores at work)")
-    print(f"{'model':10}" + "".join(f"{side:>16}" for side in SIDES) + "   ratios to loop")
-    for model in MODELS:
-        best: dict[str, dict[str, float]] = {}
-        for _ in range(given.rounds):
-            for side in SIDES:
-                found = apart(side, model, given.seconds)
-                if side not in best or found["seconds"] < best[side]["seconds"]:
-                    best[side] = found
-        cells = "".join(f"{best[s]['seconds'] * 1e3:>10.2f} ({best[s]['cores']:.1f})" for s in SIDES)
-        ratios = ", ".join(f"{side} {best[side]['seconds'] / best['loop']['seconds']:.2f}" for side in SIDES[1:])
-        print(f"{model:10}{cells}   {ratios}", flush=True)
+    sides = ["loop", *given.sides]
+    print(f"milliseconds per client update of {LOCAL_STEPS} steps, median of {given.rounds} rounds (cores at work)")
+    print(f"{'model':10}" + "".join(f"{side:>16}" for side in sides) + "   ratios to loop, median of the rounds")
+    for model in given.models:
+        found = rounds_of(model, sides, given.rounds, given.seconds)
+        middle = {side: [statistics.median(column) for column in zip(*found[side], strict=True)] for side in sides}
+        cells = "".join(f"{middle[side][0] * 1e3:>10.2f} ({middle[side][1]:.1f})" for side in sides)
+        pairs = {side: zip(found[side], found["loop"], strict=True) for side in given.sides}
+        ratios = [f"{s} {statistics.median(one[0] / loop[0] for one, loop in pairs[s]):.2f}" for s in given.sides]
+        print(f"{model:10}{cells}   {', '.join(ratios)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tests.torch.twins import TWINS, jax_problem, torch_problem  # noqa: E402
 STEPS = 50
 OBJECTIVES = {
     "plain": objectives.plain(),
-    "maml": objectives.maml(steps=1, step_size=0.05),
+    "maml": objectives.maml(steps=1, step_size=0.05, derivative="exact"),
     "moreau": objectives.moreau(lambda_=15.0, iterations=5),
 }
 

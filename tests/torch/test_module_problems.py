@@ -1,5 +1,6 @@
 """PyTorch modules as problems: what learns, what stays, what is drawn, what comes back, and what goes wrong."""
 
+from collections import OrderedDict
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,7 +18,8 @@ from idiolect import objectives, protocols  # noqa: E402
 from idiolect.evaluation.scoring import mean_scores  # noqa: E402
 from idiolect.experiments.describing import describe  # noqa: E402
 from idiolect.inspection.bridge_trial import bridge_advice  # noqa: E402
-from tests.torch.twins import CLASSES, data, loss, make_cnn, make_mlp, right, torch_problem  # noqa: E402
+from idiolect.sharing import private_leaves  # noqa: E402
+from tests.torch.twins import CLASSES, SIDE, data, loss, make_cnn, make_mlp, right, torch_problem  # noqa: E402
 
 KEY = jax.random.key(5)
 TRACES = find_spec("torchax") is not None
@@ -87,6 +89,33 @@ def test_statistics_of_batches_have_no_gradient_and_are_measured_as_pytorch_does
     np.testing.assert_allclose(ready["1.running_mean"], maps.mean((0, 2, 3)), atol=1e-5)
     np.testing.assert_allclose(ready["1.running_var"], maps.var((0, 2, 3)), atol=1e-5)
     np.testing.assert_array_equal(ready["0.weight"], params["0.weight"])
+
+
+@pytest.mark.parametrize("bridge", PAIR)
+def test_without_a_score_the_loss_of_each_row_is_scored_in_evaluation_mode(bridge):
+    module = make_normalized().eval()
+    problem = idiolect.torch.problem(make_normalized(), loss, data(), bridge=bridge)
+    part = problem.clients.test.shard(1)
+    place = slice(int(part.start), int(part.start + part.size))
+    rows = {name: torch.tensor(np.asarray(values)[place]) for name, values in part.rows.items()}
+    with torch.no_grad():
+        wanted = loss(module, {"image": rows["image"], "label": rows["label"].long()})
+    found = mean_scores(problem.metrics, problem.init(KEY), part)
+    np.testing.assert_allclose(found, [wanted], rtol=1e-5)
+
+
+def test_the_last_layer_is_the_one_that_the_module_has_last():
+    torch.manual_seed(0)
+    layers = {"features": nn.Linear(SIDE * SIDE, 4), "act": nn.ReLU(), "classifier": nn.Linear(4, CLASSES)}
+    problem = torch_problem(nn.Sequential(nn.Flatten(), nn.Sequential(OrderedDict(layers))))
+    params = problem.init(KEY)
+    assert private_leaves(params, ["last"]) == {"1.classifier.weight", "1.classifier.bias"}
+    assert private_leaves(params, ["first"]) == {"1.features.weight", "1.features.bias"}
+    result = small(problem, "fedper", step_size=0.1)
+    assert [name for name, leaf in result.params.items() if leaf is not None][:1] == ["1.features.weight"]
+    one, other = result.state_dict(0), result.state_dict(1)
+    assert torch.equal(one["1.features.weight"], other["1.features.weight"])
+    assert not torch.equal(one["1.classifier.weight"], other["1.classifier.weight"])
 
 
 def test_what_comes_back_scores_in_pytorch_what_the_run_says(tmp_path):

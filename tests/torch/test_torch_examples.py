@@ -1,13 +1,12 @@
 """The examples with PyTorch run, in a short form."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'idiolect[torch]'")
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+from tests.examples.notebooks import EXAMPLES, rerun
 
 
 def loaded(name):
@@ -31,3 +30,9 @@ def test_lora_text_classifier(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "numbers learn and travel" in said
     assert "pars_push" in said
+
+
+def test_own_torch_model_notebook(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rerun("own_torch_model.ipynb")
+    assert (tmp_path / "user-0.safetensors").is_file()

@@ -28,7 +28,7 @@ class Bridge(NamedTuple):
 
 def call_bridge(module: HostedModule, loss: Reckon, score: Reckon | None, told: Told) -> Bridge:
     """The module's functions, with derivatives by PyTorch. Without a score, the loss is scored."""
-    host = TorchFunctions(module, loss, score or loss, told)
+    host = TorchFunctions(module, loss, score, told)
 
     @jax.custom_jvp
     def value(params: Params, batch: Batch, seed: jax.Array) -> Scalar:
@@ -58,11 +58,7 @@ def call_bridge(module: HostedModule, loss: Reckon, score: Reckon | None, told: 
     def keyed(params: Params, batch: Batch, key: Key) -> Scalar:
         return value(params, batch, jax.random.bits(key, (2,), np.uint32))
 
-    return Bridge(keyed, _rowwise(host) if score else partial(_unkeyed, keyed), partial(_measured, host))
-
-
-def _unkeyed(loss: Callable[[Params, Batch, Key], Scalar], params: Params, batch: Batch) -> Scalar:
-    return loss(params, batch, jax.random.key(0))
+    return Bridge(keyed, _rowwise(host), partial(_measured, host))
 
 
 def _rowwise(host: TorchFunctions) -> Callable[[Params, Batch], Scalar]:
@@ -90,7 +86,7 @@ def _measured(host: TorchFunctions, params: Params, batch: Batch) -> Params:
     names = host.module.parts.statistics
     flat = _flat(params, batch, np.zeros(2, np.uint32))
     found = host_call(host.statistics, tuple(_like(params[name]) for name in names), *flat)
-    return {**params, **dict(zip(names, found, strict=True))}
+    return params | dict(zip(names, found, strict=True))
 
 
 def _flat(params: Params, batch: Batch, seed: Any) -> list[Any]:

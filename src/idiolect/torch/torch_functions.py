@@ -28,9 +28,9 @@ class Told(NamedTuple):
 class TorchFunctions:
     """What the compiled program calls. In go flat arrays: the weights by name, the rows of a batch, and a seed."""
 
-    def __init__(self, module: HostedModule, loss: Reckon, score: Reckon, told: Told) -> None:
+    def __init__(self, module: HostedModule, loss: Reckon, score: Reckon | None, told: Told) -> None:
         self.module, self.loss, self.score, self.told = module, loss, score, told
-        self._names = sorted(module.start())  # as JAX flattens a dict
+        self._names = list(module.start())  # as JAX flattens an ordered dict
         self._order = [self._names.index(name) for name in module.parts.trained]
 
     def value(self, *flat: np.ndarray) -> list[np.ndarray]:
@@ -62,10 +62,14 @@ class TorchFunctions:
         return self._spread(weights, found)
 
     def scores(self, *flat: np.ndarray) -> list[np.ndarray]:
-        """One number for each row."""
+        """One number for each row: its score or, if there is no such function, its loss."""
         with torch.no_grad():
             weights, batch, seed = self._read(flat)
-            return [self._reckon("score", self.score, weights, batch, seed).to(torch.float32).numpy()]
+            if self.score:
+                found = self._reckon("score", self.score, weights, batch, seed)
+            else:
+                found = torch.stack([self._reckon("score", self.loss, weights, row, seed) for row in _rows(batch)])
+            return [found.to(torch.float32).numpy()]
 
     def statistics(self, *flat: np.ndarray) -> list[np.ndarray]:
         """Those of the batch."""
@@ -105,6 +109,12 @@ class TorchFunctions:
         by_name = dict(zip(self.module.parts.trained, found, strict=True))
         zeros = {name: torch.zeros_like(weights[name]) for name in self.module.parts.statistics}
         return [(zeros | by_name)[name].detach().numpy() for name in self._names]
+
+
+def _rows(batch: Any) -> list[Any]:
+    """Batches of a row each."""
+    columns = [leaf.split(1) for leaf in jax.tree.leaves(batch)]
+    return [jax.tree.unflatten(jax.tree.structure(batch), row) for row in zip(*columns, strict=True)]
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """The door for PyTorch: a problem from a module, a loss and every client's data."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from idiolect.contracts import Key, Metric, Origin, Params, Problem, PyTree, Shard
+from idiolect.contracts import Batch, Key, Metric, Origin, Params, Problem, PyTree, Shard
 from idiolect.errors import UserMistake
 from idiolect.problems.data.client_splits import Shares, split_clients
 from idiolect.problems.supervised import supervised_problem
@@ -20,7 +21,6 @@ from idiolect.torch.module_parts import Choose
 from idiolect.torch.module_trial import Tried, try_module
 from idiolect.torch.torch_functions import Told
 from idiolect.torch.trace_bridge import trace_bridge
-from idiolect.trees import in_types_of
 
 _BRIDGES = {"call": call_bridge, "trace": trace_bridge}
 _MEASURED = 128  # rows that a client's statistics of batches are taken from
@@ -84,7 +84,8 @@ def problem(
     kinds = jax.tree.map(lambda leaf: torch.from_numpy(leaf[:0]).dtype, arrays[0])
     tried = try_module(module, loss, score, jax.tree.map(lambda leaf: torch.tensor(leaf[:4]), arrays[0]), train)
     told = Told(kinds, tried.draws)
-    start = {name: _as_array(tensor) for name, tensor in tried.module.start().items()}
+    # In the module's order, which JAX keeps: whoever asks for the last layer means the one that PyTorch has last.
+    start = OrderedDict((name, _as_array(tensor)) for name, tensor in tried.module.start().items())
     _check_floats(start)
 
     def made_with(bridge: str) -> Problem:
@@ -101,12 +102,16 @@ def _in_own_floats(crossed: Bridge, start: Params) -> Bridge:
     """A module works in the floats it has, whatever its parameters are held in; PyTorch does not mix them."""
 
     def own(params: Params) -> Params:
-        return {name: leaf.astype(start[name].dtype) for name, leaf in params.items()}
+        return OrderedDict((name, params[name].astype(leaf.dtype)) for name, leaf in start.items())
+
+    def measured(params: Params, batch: Batch) -> Params:
+        found = crossed.measure(own(params), batch)
+        return params | {name: found[name].astype(leaf.dtype) for name, leaf in params.items()}
 
     return Bridge(
         lambda params, batch, key: crossed.loss(own(params), batch, key),
         lambda params, batch: crossed.score(own(params), batch),
-        lambda params, batch: in_types_of(crossed.measure(own(params), batch), params),
+        measured,
     )
 
 

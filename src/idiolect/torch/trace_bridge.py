@@ -28,9 +28,7 @@ def trace_bridge(module: HostedModule, loss: Reckon, score: Reckon | None, told:
         return run("train", loss, {**learned, **still}, batch, key)
 
     def scored(params: Params, batch: Batch) -> Scalar:
-        if score is None:
-            return keyed(params, batch, jax.random.key(0))
-        return run("score", score, params, batch, jax.random.key(0)).astype(jnp.float32).mean()
+        return run("score", score or loss, params, batch, jax.random.key(0)).astype(jnp.float32).mean()
 
     # torchax does not update the statistics of batches, so PyTorch measures them.
     return Bridge(keyed, scored, call_bridge(module, loss, score, told).measure)
