@@ -44,6 +44,13 @@ def test_every_argument_of_every_command_has_help():
             "maml+buffered",
             ["maml+buffered: an algorithm, a cell of the table", "    size: whole number at least 1; default 10"],
         ),
+        (
+            "fedavgm",
+            [
+                "    server: one of the server optimizers: sgd, adam, yogi, adagrad; "
+                "default here {'name': 'sgd', 'momentum': 0.9}, else not set"
+            ],
+        ),
         ("fedrep", ["  private = ['last'], train_order = private_first"]),
         (
             "local",

@@ -56,7 +56,7 @@ def _print_algorithm(name: str) -> None:
         ("objective", cell.objective, catalog.OBJECTIVES),
         ("protocol", cell.protocol, catalog.combiners(cell.protocol)),
     ):
-        own = cell.defaults if key == "objective" else {}
+        own = cell.defaults if key == "objective" else cell.combining
         _print_options(f"{key} = {chosen} ({registry.source(chosen)})", registry[chosen], own)
 
 
