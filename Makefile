@@ -5,8 +5,11 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 TORCHAX ?= torchax==0.0.14.dev20261026
 TORCH_VENV := .venv-torch
+DOCS_VENV := .venv-docs
+FLOWER_VENV := .venv-flower
 
-.PHONY: demo test test-torch slow real browser attack lint bench fuzz mutants dist clean
+.PHONY: demo test coverage test-torch test-flower slow slow-torch notebooks real browser attack lint bench fuzz mutants dist docs \
+  walk clean
 
 demo: $(VENV)/.run
 	$(BIN)/idiolect run demo
@@ -14,12 +17,31 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto
 
+# Which lines of the package the same tests run, all but what only happens in other processes; pages in htmlcov/. It
+# takes longer than `make test`, which therefore does not count them.
+coverage: $(VENV)/.coverage
+	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-report=html
+
 # PyTorch, the JAX libraries and those that hold tables, in an environment of their own. A dated torchax, since the last
 # release does not import with this PyTorch.
 test-torch: $(TORCH_VENV)/.test
 	$(TORCH_VENV)/bin/pytest -n auto -rs tests/torch $(addprefix tests/data/test_,library_sources.py token_models.py picture_folders.py) \
 	  tests/tracking
 	$(TORCH_VENV)/bin/pytest -k torch tests/test_public_names.py tests/test_docs.py
+
+# Flower holds a few libraries at older versions, so it has an environment of its own. FLOWER="-m slow -s": a real SuperLink.
+FLOWER ?=
+test-flower: $(FLOWER_VENV)/.test
+	$(FLOWER_VENV)/bin/pytest -rs $(FLOWER) tests/deploy/test_flower.py
+	$(FLOWER_VENV)/bin/pytest -k flower tests/test_public_names.py
+# All named algorithms on a module by both bridges.
+slow-torch: $(TORCH_VENV)/.test
+	$(TORCH_VENV)/bin/pytest -n auto -rs -m slow tests/torch
+
+# The notebooks of examples/, executed from their beginning; tests compare what they show.
+notebooks: $(TORCH_VENV)/.test
+	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check ipykernel matplotlib nbclient
+	$(TORCH_VENV)/bin/python examples/execute_notebooks.py
 
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
@@ -79,8 +101,18 @@ dist: $(BIN)/python
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
+# The site, with every tutorial executed, into docs/_build/html. A warning is an error, and nothing is downloaded for it.
+docs: $(DOCS_VENV)/.docs
+	$(DOCS_VENV)/bin/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+# README and tutorials, as somebody who has the wheel and nothing else would go through them.
+walk: $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m tests.walk
+
 clean:
-	rm -rf $(VENV) $(TORCH_VENV) .fuzz .pytest_cache .mypy_cache .ruff_cache
+	rm -rf docs/_build $(VENV) $(TORCH_VENV) $(DOCS_VENV) $(FLOWER_VENV) .fuzz .coverage htmlcov \
+	  .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -93,6 +125,10 @@ $(VENV)/.test: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
+$(VENV)/.coverage: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,coverage]'
+	touch $@
+
 $(VENV)/.browser: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,browser]'
 	touch $@
@@ -101,6 +137,16 @@ $(TORCH_VENV)/.test: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TORCHAX)' transformers peft \
 	  -e '.[datasets,equinox,flax,haiku,images,onnx,tables,tensorboard,torch]' hypothesis pytest pytest-xdist
+	touch $@
+
+$(DOCS_VENV)/.docs: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+$(FLOWER_VENV)/.test: pyproject.toml
+	$(PYTHON) -m venv $(FLOWER_VENV)
+	$(FLOWER_VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[flower,zenoh]' hypothesis pytest
 	touch $@
 
 $(VENV)/.lint: $(BIN)/python pyproject.toml

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "src" / "idiolect"
 # exceptions from that order: what a package may not see although it stands before it.
 ORDER = [
     ["device", "errors"],
-    ["files", "registry", "own_code", "trees"],
+    ["files", "registry", "own_code", "processes", "trees"],
     ["options", "sealed_tensors"],
     ["contracts"],
     ["theory", "quantization", "network", "problems", "protocols"],
@@ -23,8 +23,9 @@ ORDER = [
     ["experiments"],
     ["results"],
     ["report"],
-    ["interface"],
+    ["interface", "learning"],
     ["comparison", "deploy", "export", "inspection", "testing", "tracking", "tuning"],
+    ["watching"],
     ["papers"],
     ["leaderboard"],
     ["commands"],
@@ -122,6 +123,15 @@ def test_devices_and_servers_know_nothing_of_each_other():
         for module, path in MODULES.items():
             if module.startswith(f"deploy.{one}"):
                 assert not [name for name in imports(path) if name.startswith(f"deploy.{other}")], module
+
+
+def test_a_courier_of_flower_needs_neither_and_no_module_needs_both():
+    for module, path in MODULES.items():
+        if module.startswith("deploy.flower"):
+            sides = {
+                name.split(".")[1] for name in imports(path) if name.startswith(("deploy.serving", "deploy.joining"))
+            }
+            assert len(sides) <= (0 if module.endswith("client_app") else 1), module
 
 
 def test_no_file_name_is_used_twice():

@@ -15,8 +15,9 @@ import pytest
 import idiolect
 
 FOUND = ["idiolect", *(m.name for m in pkgutil.walk_packages(idiolect.__path__, "idiolect.") if m.ispkg)]
-# Where PyTorch is not installed, the room that is made for it can be imported, but nothing in it.
-PACKAGES = [name for name in FOUND if name != "idiolect.torch" or find_spec("torch")]
+# Where PyTorch or Flower is not installed, the room that is made for it can be imported, but not all that is in it.
+MADE_FOR = {"idiolect.torch": "torch", "idiolect.deploy.flower": "flwr"}
+PACKAGES = [name for name in FOUND if name not in MADE_FOR or find_spec(MADE_FOR[name])]
 EXTRAS = {  # what an example needs that a plain installation does not have
     "idiolect.torch.torch_problem": "torch",
     "idiolect.engines.ray.connection": "ray",

@@ -25,6 +25,7 @@ from idiolect.commands import (
     serve_command,
     show_command,
     tune_command,
+    watch_command,
 )
 from idiolect.errors import Diverged, Refused, UserMistake, in_one_line
 
@@ -34,6 +35,7 @@ _COMMANDS = (
     show_command,
     inspect_command,
     run_command,
+    watch_command,
     report_command,
     compare_command,
     reproduce_command,
