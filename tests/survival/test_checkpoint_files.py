@@ -162,3 +162,22 @@ def test_a_full_disk_is_one_sentence_and_the_last_good_state_stays(tmp_path, mon
         mine.tick(lambda: state(2))
     assert found(tmp_path) == (1, [])
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_checkpoint_says_which_data_and_which_jax_made_it(tmp_path, monkeypatch):
+    def mine(rows: list[float]) -> tuple[Any, list[str]]:
+        notices: list[str] = []
+        clients = ({"x": np.array(rows)}, {}, {}, {})
+        cell = type("Cell", (), {"clients": clients, "table": (), "seed": 0})
+        saved = checkpoints(tmp_path, "recipe", "fedavg", [cell], pace=Pace(seconds=0), notice=notices.append)  # type: ignore[list-item]
+        return saved, notices
+
+    mine([1.0])[0].tick(lambda: Checkpoint({}, {"x": np.zeros(1)}))
+    assert mine([1.0])[0].load() is not None
+    saved, notices = mine([2.0])
+    assert saved.load() is None
+    assert "was made from other data" in notices[0]
+    monkeypatch.setattr("jax.__version__", "0.0.1")
+    saved, notices = mine([1.0])
+    assert saved.load() is None
+    assert "and this is JAX 0.0.1" in notices[0]

@@ -18,10 +18,8 @@ from safetensors.numpy import load, save
 from idiolect import catalog
 from idiolect.cli import main
 from idiolect.contracts import Problem
-from idiolect.engines.checkpointing import Checkpoint
 from idiolect.errors import UserMistake
 from idiolect.problems.synthetic import quadratics
-from idiolect.results.checkpoint_files import Pace, checkpoints
 from idiolect.results.folder import RunFolder
 from idiolect.results.progress_files import point_facts
 from idiolect.results.seals import sealed
@@ -281,22 +279,3 @@ def test_what_a_killed_process_saved_of_a_finished_cell_goes(whole, tmp_path):
     left.write_bytes(b"something")
     assert main(["resume", str(run)]) == 0
     assert not left.exists()
-
-
-def test_a_checkpoint_says_which_data_and_which_jax_made_it(tmp_path, monkeypatch):
-    def mine(rows: list[float]) -> tuple[Any, list[str]]:
-        notices: list[str] = []
-        clients = ({"x": np.array(rows)}, {}, {}, {})
-        cell = type("Cell", (), {"clients": clients, "table": (), "seed": 0})
-        saved = checkpoints(tmp_path, "recipe", "fedavg", [cell], pace=Pace(seconds=0), notice=notices.append)  # type: ignore[list-item]
-        return saved, notices
-
-    mine([1.0])[0].tick(lambda: Checkpoint({}, {"x": np.zeros(1)}))
-    assert mine([1.0])[0].load() is not None
-    saved, notices = mine([2.0])
-    assert saved.load() is None
-    assert "was made from other data" in notices[0]
-    monkeypatch.setattr("jax.__version__", "0.0.1")
-    saved, notices = mine([1.0])
-    assert saved.load() is None
-    assert "and this is JAX 0.0.1" in notices[0]
