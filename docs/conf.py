@@ -1,6 +1,7 @@
 """The documentation site: `make docs` builds it into docs/_build/html, with every tutorial executed."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,15 @@ def _list_pages(app: Any, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("@how-to@", "\n".join(others)).replace("@reference@", "\n".join(REFERENCE))
 
 
+def _offer_notebooks(app: Any, name: str, source: list[str]) -> None:
+    """Notebooks of examples/ are no pages of the site: a link to one offers the file."""
+    source[0] = re.sub(r"\]\((\.\./examples/\w+\.ipynb)\)", r"](<path:\1>)", source[0])
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("config-inited", _write_pages)
     app.connect("source-read", _list_pages)
+    app.connect("source-read", _offer_notebooks)
     app.connect("autodoc-process-docstring", api_pages.plain_docstring)
     app.connect("autodoc-skip-member", api_pages.without_fields)
