@@ -9,6 +9,7 @@ import pytest
 from idiolect import catalog
 from idiolect.cli import _parser, main
 from idiolect.commands.option_texts import option_texts
+from idiolect.commands.table_texts import TABLES, table_texts
 from idiolect.experiments.recipe_files import builtin_recipes, load_recipe
 from idiolect.registry import REGISTRIES
 
@@ -70,6 +71,43 @@ def test_show_says_what_a_name_takes(name, lines, capsys):
     said = capsys.readouterr().out.splitlines()
     for line in lines:
         assert line in said
+
+
+@pytest.mark.parametrize(
+    ("table", "lines"),
+    [
+        (
+            "training",
+            [
+                "    local_steps: whole number at least 1; default not set",
+                "    epochs: whole number at least 1; default not set",
+                "    step_rule: table: `idiolect show step_rule`; default its own defaults",
+                "    side_by_side: whole number at least 1; default not set",
+            ],
+        ),
+        ("step_rule", ["    decay: number above 0; default 1.0"]),
+        (
+            "recipe",
+            [
+                "    algorithms: table: `idiolect show algorithms`; must be given",
+                "    horizon: number; default not set",
+            ],
+        ),
+        ("attack", ["    clients: number or list of whole number; must be given"]),
+    ],
+)
+def test_show_says_what_the_tables_of_a_recipe_take(table, lines, capsys):
+    assert main(["show", table]) == 0
+    said = capsys.readouterr().out.splitlines()
+    for line in lines:
+        assert line in said
+
+
+def test_every_key_of_a_table_is_told():
+    for name, table in TABLES.items():
+        keys = {option.name for option in table_texts(name)}
+        assert keys == set(getattr(table, "_fields", None) or table.__annotations__), name
+    assert {*TABLES} - {"recipe", "step_rule", "optimizer", "neighbours"} < {o.name for o in table_texts("recipe")}
 
 
 def test_show_prints_a_recipe_as_it_was_written(capsys):

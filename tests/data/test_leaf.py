@@ -42,6 +42,11 @@ def test_femnist_has_a_client_for_each_writer_with_training_and_test_samples_poo
     dealt = data.femnist(tmp_path, by="nobody", clients=4, partition=lambda: by_classes(classes=2), model=linear)
     assert dealt.clients.total == 4
     assert dealt.clients.names == ()
+    even = data.femnist(tmp_path, model=linear, normalize="train")
+    mean, deviation = even.scaling["image"]
+    np.testing.assert_allclose(
+        np.asarray(even.clients.train.rows["image"]) * deviation[0] + mean[0], rows["image"], atol=1e-6
+    )
 
 
 def samples(text, length=80):

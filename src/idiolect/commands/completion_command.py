@@ -70,11 +70,12 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 def _names() -> dict[str, list[str]]:
     """What commands take that has a name."""
     from idiolect import catalog
+    from idiolect.commands.table_texts import TABLES
     from idiolect.experiments.recipe_files import builtin_recipes
     from idiolect.papers.exhibits import EXHIBITS
     from idiolect.registry import REGISTRIES
 
     recipes = list(builtin_recipes())
-    every = [*catalog.ALGORITHMS, *(name for registry in REGISTRIES.values() for name in registry), *recipes]
+    every = [*catalog.ALGORITHMS, *(name for registry in REGISTRIES.values() for name in registry), *TABLES, *recipes]
     taking = dict.fromkeys(("run", "inspect", "tune", "advise"), recipes)
     return {**taking, "show": list(dict.fromkeys(every)), "reproduce": list(EXHIBITS)}

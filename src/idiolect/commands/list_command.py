@@ -1,12 +1,9 @@
 """`idiolect list`: the names of everything a recipe can choose from, and where each comes from."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from idiolect.commands.arguments import ask_for_code, import_named
-
-if TYPE_CHECKING:
-    from idiolect.registry import Registry
 
 
 def add(commands: Any) -> None:
@@ -18,6 +15,8 @@ def add(commands: Any) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     from idiolect import catalog
+    from idiolect.commands.option_texts import first_sentence
+    from idiolect.commands.table_texts import TABLES
     from idiolect.experiments.recipe_files import builtin_recipes, recipe_source
     from idiolect.registry import REGISTRIES
 
@@ -28,7 +27,10 @@ def _list(options: argparse.Namespace) -> int:
     for kind, registry in REGISTRIES.items():
         print(f"{kind.replace('_', ' ')}:")
         for name in registry:
-            _print(name, _first_sentence(registry, name), registry.source(name))
+            _print(name, first_sentence(registry[name]), registry.source(name))
+    print("tables of a recipe:")
+    for name, table in TABLES.items():
+        _print(name, first_sentence(table))
     print("recipes:")
     for name, text in builtin_recipes().items():
         _print(name, text, recipe_source(name))
@@ -41,7 +43,3 @@ def _list(options: argparse.Namespace) -> int:
 
 def _print(name: str, text: str, source: str = "idiolect") -> None:
     print(f"  {name:<20} {text}{'' if source == 'idiolect' else f' [{source}]'}")
-
-
-def _first_sentence(registry: "Registry", name: str) -> str:
-    return ((registry[name].__doc__ or "").strip().splitlines() or [""])[0]

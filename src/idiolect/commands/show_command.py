@@ -8,6 +8,9 @@ from idiolect.commands.arguments import ask_for_code, import_named
 from idiolect.errors import UserMistake
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from idiolect.commands.option_texts import OptionText
     from idiolect.registry import Factory, Registry
 
 
@@ -15,12 +18,15 @@ def add(commands: Any) -> None:
     """Teach the command line `show`."""
     show = commands.add_parser("show", help="say what a name stands for, and which options it has")
     show.set_defaults(command=_show)
-    show.add_argument("name", metavar="NAME", help="of an algorithm, objective, protocol, problem, model, … or recipe")
+    show.add_argument(
+        "name", metavar="NAME", help="of an algorithm, objective, protocol, problem, model, …, recipe or table of one"
+    )
     ask_for_code(show)
 
 
 def _show(options: argparse.Namespace) -> int:
     from idiolect import catalog
+    from idiolect.commands.table_texts import TABLES
     from idiolect.experiments.recipe_files import builtin_recipes, recipe_source, recipe_text
     from idiolect.options import known
     from idiolect.registry import REGISTRIES
@@ -34,10 +40,12 @@ def _show(options: argparse.Namespace) -> int:
         _print_algorithm(name)
     for registry in registries:
         _print_entry(registry, name)
+    if name in TABLES:
+        _print_table(name)
     if name in builtin_recipes():
         print(f"# recipe {name} ({recipe_source(name)}); run it: idiolect run {name}\n{recipe_text(name)}")
-    elif not (registries or name in catalog.ALGORITHMS or composed):
-        every = [*catalog.ALGORITHMS, *(known_one for registry in REGISTRIES.values() for known_one in registry)]
+    elif not (registries or name in TABLES or name in catalog.ALGORITHMS or composed):
+        every = [*catalog.ALGORITHMS, *(one for registry in REGISTRIES.values() for one in registry), *TABLES]
         known([*dict.fromkeys([*every, *builtin_recipes()])], "NAME", name)
         raise UserMistake(f"NAME is '{name}'; `idiolect list` has all names")
     return 0
@@ -50,6 +58,7 @@ def _print_algorithm(name: str) -> None:
     print(f"{name}: an algorithm, {cell.source}")
     steps = cell.local_steps or (1 if catalog.serverless(name) else 10)
     print(f"  {'without' if catalog.serverless(name) else 'with'} a server; {steps} local steps unless told otherwise")
+    print("  how its clients descend: `idiolect show training` (local_steps or epochs, step_size, step_rule, …)")
     if cell.sharing.private:
         print(f"  private = {cell.sharing.private}, train_order = {cell.sharing.train_order}")
     for key, chosen, registry in (
@@ -67,12 +76,24 @@ def _print_entry(registry: "Registry", name: str) -> None:
     _print_options(f"{name}: {article} {kind} ({registry.source(name)}, {factory.__module__})", factory, {})
 
 
+def _print_table(name: str) -> None:
+    from idiolect.commands.option_texts import first_sentence
+    from idiolect.commands.table_texts import TABLES, table_texts
+
+    print(f"{name}: a table of a recipe\n  {first_sentence(TABLES[name])}")
+    _print_each(table_texts(name), {})
+
+
 def _print_options(head: str, factory: "Factory", own: Any) -> None:
     """A factory's first sentence, and a paragraph for each of its options."""
     from idiolect.commands.option_texts import first_sentence, option_texts
 
     print(f"{head}\n  {first_sentence(factory)}")
-    for option in option_texts(factory):
+    _print_each(option_texts(factory), own)
+
+
+def _print_each(options: "Sequence[OptionText]", own: Any) -> None:
+    for option in options:
         told = f"default {option.default}" if option.default else "must be given"
         if option.name in own:
             told = f"default here {own[option.name]!r}, else {option.default}"

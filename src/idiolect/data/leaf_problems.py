@@ -19,6 +19,7 @@ from idiolect.errors import UserMistake
 from idiolect.options import OneOf
 from idiolect.problems.data.client_splits import Shares
 from idiolect.problems.data.datasets import Images
+from idiolect.problems.data.input_scaling import Normalize
 from idiolect.problems.data.partitions import Deal, iid
 from idiolect.problems.images import MakeModel
 from idiolect.problems.models.networks import cnn
@@ -39,6 +40,7 @@ def femnist(
     smallest: Annotated[int, Ge(LEAST)] | None = None,
     partition: Annotated[Callable[[], Deal], OneOf("partitions")] = iid,
     model: Annotated[MakeModel, OneOf("models")] = cnn,
+    normalize: Normalize | None = None,
     unseen: Annotated[float, Ge(0), Lt(1)] = 0.0,
     shares: Shares = Shares(),
     name: str = "femnist",
@@ -53,6 +55,7 @@ def femnist(
         smallest: Writers with fewer images are left out; without it, one with fewer than 3 is refused.
         partition: Who gets which image where there are no writers.
         model: Makes the model from the shape of an image and the number of classes.
+        normalize: Bring pixels to mean 0 and deviation 1, by those of training parts (`train`) or by numbers.
         unseen: The share of clients that take no part in training.
         shares: How much of a client's data goes to training, adaptation and validation; the rest is for tests.
         name: What the problem is called.
@@ -81,7 +84,9 @@ def femnist(
     images = Images(pixels.reshape(-1, SIDE, SIDE, 1), np.array(held, np.int32))
     how = Ownership(USER if by == "writer" else None, clients, smallest, partition)
     made = model((SIDE, SIDE, 1), CLASSES)
-    return picture_problem(name, images, columns, how, made, unseen=unseen, shares=shares, seed=seed)
+    return picture_problem(
+        name, images, columns, how, made, normalize=normalize, unseen=unseen, shares=shares, seed=seed
+    )
 
 
 def shakespeare(
