@@ -1,15 +1,17 @@
-"""Who is best, who loses and who ties; and that a page takes what it is told for plain text."""
+"""Who is best, who loses and who cannot be told apart; and that a page takes what it is told for plain text."""
 
 import math
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from idiolect.leaderboard.board_cells import Outcome
 from idiolect.leaderboard.board_markdown import as_markdown
 from idiolect.leaderboard.board_page import as_page
 from idiolect.leaderboard.board_problems import SCALES
 from idiolect.leaderboard.board_tuning import Tuned, _best
-from idiolect.leaderboard.board_words import Leaderboard, size_in_words
+from idiolect.leaderboard.board_words import Leaderboard, duel_in_words, size_in_words
 from idiolect.leaderboard.budgets import Spent
 from idiolect.leaderboard.contest import Entry
 from idiolect.leaderboard.published import PFLLIB
@@ -34,7 +36,7 @@ def entry(name: str, *levels: float, **changes) -> Entry:
     return made._replace(**changes)
 
 
-def test_the_best_is_first_and_others_lose_or_tie():
+def test_the_best_is_first_and_others_lose_or_are_not_told_apart():
     entries = [
         entry("worse", 0.50, 0.52, 0.51, 0.50, 0.49),
         entry("best", 0.80, 0.82, 0.81, 0.80, 0.79),
@@ -42,7 +44,7 @@ def test_the_best_is_first_and_others_lose_or_tie():
     ]
     found = standing("digits-classes", "time", entries)
     assert [row.name for row in found.rows] == ["best", "near", "worse"]
-    assert [row.verdict for row in found.rows] == ["best", "ties with the best", "loses by 30.0"]
+    assert [row.verdict for row in found.rows] == ["best", "0.8 behind, not told apart", "loses by 30.0"]
     top = found.rows[0]
     assert top.own.mean == pytest.approx(0.804)
     assert top.own.std == pytest.approx(math.sqrt(sum((x - 80.4) ** 2 for x in (80, 82, 81, 80, 79)) / 4) / 100)
@@ -53,8 +55,33 @@ def test_the_best_is_first_and_others_lose_or_tie():
 
 
 def test_one_seed_is_no_test():
-    found = standing("digits-classes", "time", [entry("a", 0.8), entry("b", 0.7)])
+    found = standing("digits-classes", "time", [entry("fedrep", 0.8), entry("local", 0.7)])
     assert found.rows[1].verdict == "10.0 behind; one seed is no test"
+    assert duel_in_words(found.duels[0])[1:] == ["+10.0", "one seed is no test", "", "not told apart"]
+
+
+def test_duels_are_decided_by_themselves_and_both_ways():
+    entries = [
+        entry("local", 0.60, 0.62, 0.58, 0.60, 0.61),
+        entry("fedavg", 0.80, 0.82, 0.81, 0.80, 0.79),
+        entry("ditto", 0.70, 0.73, 0.70, 0.71, 0.69),
+        entry("fedrep", 0.83, 0.76, 0.85, 0.74, 0.80),
+    ]
+    found = standing("digits-classes", "time", entries)
+    told = {(duel.first, duel.second): duel.verdict for duel in found.duels}
+    assert told == {
+        ("fedrep", "fedavg"): "not told apart",
+        ("fedrep", "local"): "above",
+        ("ditto", "fedavg"): "below",
+        ("ditto", "local"): "above",
+    }
+    gaps = [-0.10, -0.09, -0.11, -0.09, -0.10]
+    ditto = next(duel for duel in found.duels if (duel.first, duel.second) == ("ditto", "fedavg"))
+    assert ditto.difference.mean == pytest.approx(np.mean(gaps))
+    alone = 2 * stats.t.cdf(np.mean(gaps) / (np.std(gaps, ddof=1) / math.sqrt(5)), 4)
+    assert ditto.p == pytest.approx(4 * alone, rel=1e-6), "the smallest of four"
+    assert "| ditto over fedavg | -9.8 | " in as_markdown(board(standings=[found]), "b.html")
+    assert "ditto over fedavg" in as_page(board(standings=[found]))
 
 
 def test_who_diverges_or_is_refused_is_named_with_the_reason():

@@ -67,17 +67,15 @@ def contrast(first: Scores, second: Scores, *, higher_is_better: bool) -> Contra
         float(np.mean(means[0])),
         float(np.mean(means[1])),
         over_seeds,
-        two_sided(over_seeds),
+        two_sided(over_seeds.mean, over_seeds.p),
         over_clients([b - a for a, b in zip(*sides, strict=True)], higher_is_better=higher_is_better),
         paired(deciles[1], deciles[0]),
     )
 
 
-def two_sided(result: Paired) -> float:
+def two_sided(mean: float, p: float) -> float:
     """How often differences with mean zero would be as far from it, on either side; NaN with one pair."""
-    if result.pairs > 1 and result.mean == 0:
-        return 1.0
-    return 2 * min(result.p, 1 - result.p)
+    return 1.0 if mean == 0 and not math.isnan(p) else 2 * min(p, 1 - p)
 
 
 def over_clients(differences: Sequence[np.ndarray], *, higher_is_better: bool) -> OverClients:

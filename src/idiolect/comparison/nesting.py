@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from idiolect.comparison.contrasts import Scores
 from idiolect.comparison.pairing import LEVEL
 
 ENOUGH = 5  # seeds, for clients to count
@@ -66,6 +67,17 @@ def nested(differences: Sequence[np.ndarray]) -> Nested:
     std = error * math.sqrt(seeds)
     ends = (mean - half, mean + half)
     return Nested(mean, std, *ends, p, seeds, total, math.sqrt(common), math.sqrt(own), freedom)
+
+
+def nested_difference(first: Scores, second: Scores) -> Nested:
+    """The first side minus the second, on every pair of a seed and a client that both have; there must be one."""
+    seeds = sorted(seed for seed in first.keys() & second.keys() if first[seed].keys() & second[seed].keys())
+    return nested(
+        [
+            np.array([first[seed][c] - second[seed][c] for c in sorted(first[seed].keys() & second[seed].keys())])
+            for seed in seeds
+        ]
+    )
 
 
 def _ratio(means: np.ndarray, counts: np.ndarray, inside: float) -> float:

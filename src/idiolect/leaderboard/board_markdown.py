@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from idiolect.leaderboard.board_words import (
     BUDGET_TITLES,
+    DUEL_COLUMNS,
     TITLE,
     Leaderboard,
     columns,
+    duel_in_words,
     fairness,
     problem_title,
     settings_in_words,
@@ -38,8 +40,11 @@ def as_markdown(board: Leaderboard, table_page: str) -> str:
 def _standing(standing: Standing) -> str:
     rows = [[one.text for one in shown(standing, row)] for row in standing.rows]
     table = _table(columns(standing), rows) if rows else "Nobody has come to the end."
+    parts = [table]
+    if standing.duels:
+        parts.append(_table(DUEL_COLUMNS, [duel_in_words(duel) for duel in standing.duels]))
     out = "\n".join(f"- `{name}`: {_plain(why)}." for name, why in standing.out.items())
-    return f"{table}\n\nNot in this table:\n\n{out}" if out else table
+    return "\n\n".join([*parts, f"Not in this table:\n\n{out}"] if out else parts)
 
 
 def _settings(board: Leaderboard) -> str:

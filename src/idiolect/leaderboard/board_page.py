@@ -6,10 +6,12 @@ from importlib import resources
 
 from idiolect.leaderboard.board_words import (
     BUDGET_TITLES,
+    DUEL_COLUMNS,
     TITLE,
     Leaderboard,
     Shown,
     columns,
+    duel_in_words,
     fairness,
     problem_title,
     settings_in_words,
@@ -49,7 +51,8 @@ def _standing(standing: Standing) -> str:
     body = "".join(f"<tr>{''.join(map(_entry, shown(standing, row)))}</tr>" for row in standing.rows)
     table = f"<table class=sortable><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     out = _list(f"{name} is not in this table: {why}." for name, why in standing.out.items())
-    return f"<div class=table>{table}</div>{out}"
+    asked = as_html(Rows(DUEL_COLUMNS, [tuple(duel_in_words(duel)) for duel in standing.duels]))
+    return f"<div class=table>{table}</div>{asked if standing.duels else ''}{out}"
 
 
 def _entry(entry: Shown) -> str:

@@ -1,11 +1,13 @@
 """The leaderboard in words: what is compared, how it is made fair, and the columns of its tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from idiolect.leaderboard.board_problems import COMMON_STEPS, EVALUATION, PROBLEMS, SHARES_OF_BUDGET, TRAINING, Scale
 from idiolect.leaderboard.budgets import GRADIENT_TIME
 from idiolect.leaderboard.contest import Entry
+from idiolect.leaderboard.duels import Duel
 from idiolect.leaderboard.published import PFLLIB, pfllib
 from idiolect.leaderboard.search_ranges import LOCAL_STEPS
 from idiolect.leaderboard.standings import Row, Standing
@@ -78,8 +80,12 @@ def fairness(board: Leaderboard) -> list[str]:
         "own adaptation.",
         "Bytes are what all clients received and sent, as the messages of a run are; steps are versions of the shared "
         "model, or rounds without a server.",
-        "The verdict is against the best of the table, on the same seeds, by Student's paired test with Holm's "
-        "correction: below 5 % a method loses, else it ties. The best is chosen on the same numbers.",
+        "The verdict is against the best of the table, on the same clients of the same seeds, by a mixed model of "
+        "clients that are nested in seeds, with Holm's correction for all comparisons of the table: below 5 % a method "
+        "loses, else the two are not told apart, which does not say that they are equal. The best is chosen on the "
+        "same numbers. Below each table stand comparisons that no number chose (the field's favourites with FedAvg "
+        "and with nobody, each of our papers with its rival), corrected among themselves.",
+        *([scale.note] if scale.note else []),
     ]
 
 
@@ -108,6 +114,17 @@ def shown(standing: Standing, row: Row) -> list[Shown]:
         Shown(f"{row.time:,.0f}", row.time),
         Shown(row.verdict),
     ]
+
+
+DUEL_COLUMNS = ["compared", "difference", "95 % interval", "p", ""]
+
+
+def duel_in_words(duel: Duel) -> list[str]:
+    """A line of the table of duels, in points."""
+    gap = duel.difference
+    interval = f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}" if gap.pairs > 1 else "one seed is no test"
+    p = "" if math.isnan(duel.p) else f"{duel.p:.2g}"
+    return [f"{duel.first} over {duel.second}", f"{100 * gap.mean:+.1f}", interval, p, duel.verdict]
 
 
 def settings_in_words(row: Row) -> str:

@@ -1,8 +1,9 @@
 """The table of a problem under one budget: scores, what they cost, and who loses against the best.
 
 A number is a mean over clients and then over seeds; its spread is the standard deviation over seeds. The best has the
-highest mean. Everyone else is compared with it on the same seeds by Student's paired test, corrected after Holm for all
-comparisons of the table: who is below it with p < 5 % loses, who is not ties. The best is chosen on the same numbers.
+highest mean. Everyone else is compared with it on the same clients of the same seeds, by the mixed model of clients
+that are nested in seeds, corrected after Holm for all comparisons of the table: who is below it with p < 5 % loses, and
+the others cannot be told apart from it. The best is chosen on the same numbers.
 """
 
 import math
@@ -11,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idiolect.comparison.contrasts import contrast, holm
+from idiolect.comparison.contrasts import Scores, holm, two_sided
+from idiolect.comparison.nesting import nested_difference
 from idiolect.comparison.pairing import LEVEL
 from idiolect.evaluation.scores import spread
 from idiolect.leaderboard.board_cells import Outcome, not_seen, taking_part
 from idiolect.leaderboard.board_tuning import Tuned
 from idiolect.leaderboard.contest import Entry
+from idiolect.leaderboard.duels import Duel, duels
 from idiolect.results.statistics import MeanStd, mean_std
 
 
@@ -41,12 +44,13 @@ class Row(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A table, the best first; and who is not in it, with the reason."""
+    """A table, the best first; who is not in it, with the reason; and the duels."""
 
     problem: str
     budget: str
     rows: list[Row]
     out: dict[str, str]
+    duels: list[Duel]
 
 
 def standing(problem: str, budget: str, entries: Sequence[Entry]) -> Standing:
@@ -63,23 +67,21 @@ def standing(problem: str, budget: str, entries: Sequence[Entry]) -> Standing:
         else:
             scored[entry.name] = entry, {seed: outcome for seed, outcome in found.items() if outcome is not None}
     if not scored:
-        return Standing(problem, budget, [], out)
+        return Standing(problem, budget, [], out, [])
     means = {name: _mean(outcomes) for name, (_, outcomes) in scored.items()}
     best = max(means, key=lambda name: means[name])
-    tests = _tests(best, {name: outcomes for name, (_, outcomes) in scored.items()})
+    sides = {name: {s: taking_part(one) for s, one in outcomes.items()} for name, (_, outcomes) in scored.items()}
+    tests = _tests(best, sides)
     rows = [_row(entry, outcomes, budget, best, *tests[name]) for name, (entry, outcomes) in scored.items()]
-    return Standing(problem, budget, sorted(rows, key=lambda row: -row.own.mean), out)
+    return Standing(problem, budget, sorted(rows, key=lambda row: -row.own.mean), out, duels(sides))
 
 
-def _tests(best: str, scored: Mapping[str, Mapping[int, Outcome]]) -> dict[str, tuple[float, float]]:
+def _tests(best: str, sides: Mapping[str, Scores]) -> dict[str, tuple[float, float]]:
     """For everyone, how far behind the best, and the corrected p of that."""
-    sides = {
-        name: {seed: taking_part(outcome) for seed, outcome in outcomes.items()} for name, outcomes in scored.items()
-    }
     others = [name for name in sides if name != best]
-    found = [contrast(sides[name], sides[best], higher_is_better=True) for name in others]
-    ps = holm([one.p for one in found])
-    behind = {name: (one.over_seeds.mean, p) for name, one, p in zip(others, found, ps, strict=True)}
+    found = [nested_difference(sides[best], sides[name]) for name in others]
+    ps = holm([two_sided(one.mean, one.p) for one in found])
+    behind = {name: (one.mean, p) for name, one, p in zip(others, found, ps, strict=True)}
     return {best: (0.0, math.nan), **behind}
 
 
@@ -112,7 +114,7 @@ def _verdict(best: bool, behind: float, p: float) -> str:
         return "best"
     if math.isnan(p):
         return f"{100 * behind:.1f} behind; one seed is no test"
-    return f"loses by {100 * behind:.1f}" if p < LEVEL and behind > 0 else "ties with the best"
+    return f"loses by {100 * behind:.1f}" if p < LEVEL and behind > 0 else f"{100 * behind:.1f} behind, not told apart"
 
 
 def _mean(outcomes: Mapping[int, Outcome]) -> float:
