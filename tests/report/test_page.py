@@ -3,9 +3,7 @@
 import json
 import math
 import re
-import zlib
 from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,28 +12,24 @@ import pytest
 from idiolect.report.choices import one_at_a_time
 from idiolect.report.drawing import as_json, plain
 from idiolect.report.headline import Rows
-from idiolect.report.packing_scripts import ALPHABET, packed
+from idiolect.report.packed_texts import packed
 from idiolect.report.page import Picture, Section, page
 from idiolect.report.style import labelled, style
 from idiolect.report.tables import as_html, definitions
+from tests.report.drawn import drawings, unpacked
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\""
 
 
 class Tags(HTMLParser):
-    """The tags of a page, as a browser finds them, and the text of its scripts."""
+    """The tags of a page, as a browser finds them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1][0] == "script":
-            self.scripts.append(data)
 
 
 def read(text: str) -> Tags:
@@ -47,10 +41,6 @@ def read(text: str) -> Tags:
 def figure(name: str = "one") -> go.Figure:
     drawn = go.Figure(go.Scatter(x=np.array([0.0, 1.0]), y=[1 / 3, math.nan], name=name, line=style(6)))
     return labelled(drawn, name, "x", "y")
-
-
-def drawings(text: str) -> list[dict[str, Any]]:
-    return [json.loads(script) for script in read(text).scripts if '"choices"' in script]
 
 
 def test_what_is_named_by_somebody_else_stays_text():
@@ -118,11 +108,7 @@ def test_one_view_at_a_time_and_what_belongs_to_all_in_each():
 
 
 def test_a_packed_script_comes_out_as_it_went_in():
-    """As page.js unpacks it: five characters are four bytes, of which the last few may mean nothing, deflated."""
     for text in ("", "a", "let x = '</script>' + \"ä\";" * 100, *("b" * k for k in range(2, 9))):
         told = packed(text)
         assert not set(told) & set("<>&'\"\\")
-        words = [told[k : k + 5] for k in range(1, len(told), 5)]
-        numbers = [sum(ALPHABET.index(sign) * 85 ** (4 - k) for k, sign in enumerate(word)) for word in words]
-        data = b"".join(number.to_bytes(4, "big") for number in numbers)
-        assert zlib.decompress(data[: len(data) - int(told[0])], -zlib.MAX_WBITS).decode() == text
+        assert unpacked(told) == text

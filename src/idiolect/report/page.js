@@ -5,11 +5,12 @@
   const { painter, named, touch, config } = painting;
   const template = JSON.parse(document.getElementById("template").textContent);
   const plots = [...document.querySelectorAll(".plot")];
+  let figures = {}; // by the name of each
   const paper = 680; // pixels that fit on a printed page
 
   function draw(plot) {
     if (plot.drawing) return;
-    const { data, layout, choices } = JSON.parse(plot.nextElementSibling.textContent);
+    const { data, layout, choices } = figures[plot.parentElement.id];
     plot.drawing = { data, layout, choices };
     const paint = painter();
     const all = { ...paint(layout), template: paint(template), autosize: true };
@@ -66,7 +67,7 @@
     }
   }, { rootMargin: "400px" });
 
-  // The library, five characters for four bytes, as packing_scripts.py writes it.
+  // A large text, five characters for four bytes, as packed_texts.py writes it.
   async function unpacked(element) {
     const text = element.textContent;
     const value = new Uint8Array(128);
@@ -88,6 +89,7 @@
   }
 
   async function begin() {
+    figures = JSON.parse(await unpacked(document.getElementById("figures")));
     const script = document.createElement("script");
     script.textContent = await unpacked(document.getElementById("plotly"));
     document.head.append(script);

@@ -1,4 +1,4 @@
-"""A large script inside a page, at a third of its size: deflated, and written in 85 plain characters.
+"""Large texts inside a page, at a third of their size: deflated, and written in 85 plain characters.
 
 Browsers inflate by themselves (`DecompressionStream`, in all of them since 2023), from files as well as from servers.
 Four bytes are five characters, which is less than the usual base 64 takes. No character means anything to HTML.
