@@ -9,6 +9,7 @@ from idiolect.errors import Interrupted, UserMistake
 from idiolect.papers import exhibits
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Scale
 from idiolect.papers.exhibits import EXHIBITS
+from tests.pages import ROOT
 
 
 def pretended(name, perform):
@@ -53,6 +54,7 @@ def test_without_a_name_it_lists_every_exhibit_with_its_scales(capsys):
         (["memrl-fig-1", "--seeds", "1,1"], "different whole numbers"),
         (["memrl-fig-1", "--all"], "--all is given with the name"),
         (["memrl-fig-1", "--page", "x.md"], "only written with --all"),
+        (["memrl-fig-1", "--committed"], "--committed is given with name, but runs nothing"),
     ],
 )
 def test_a_mistake_costs_one_sentence(arguments, says, tmp_path, capsys):
@@ -122,3 +124,10 @@ def test_who_stops_it_is_told_how_to_go_on(only, tmp_path, capsys):
     assert main(["reproduce", "--all", "--scale", "quick", "--out", str(tmp_path / "a b")]) == 130
     assert f"go on with: idiolect reproduce --all --scale quick --out '{tmp_path}/a b'" in capsys.readouterr().err
     assert not (tmp_path / "a b" / "one-quick").exists()
+
+
+def test_the_page_of_the_documentation_is_that_of_the_committed_numbers(tmp_path, capsys):
+    assert main(["reproduce", "--committed", "--page", str(tmp_path / "page.md")]) == 0
+    made = (tmp_path / "page.md").read_text("utf-8")
+    assert (ROOT / "docs" / "reproduction.md").read_text("utf-8") == made, "idiolect reproduce --committed"
+    assert "| [PersA-FL, Fig. 1](#persa-fl-fig-1) |" in made

@@ -8,7 +8,12 @@ from idiolect.cli import main
 from idiolect.errors import Interrupted
 from idiolect.leaderboard import board_problems, contest
 from idiolect.leaderboard.board_cells import Contender, Outcome, not_seen, taking_part
+from idiolect.leaderboard.board_words import duel_in_words, settings_in_words, shown
+from idiolect.leaderboard.budgets import BUDGETS
+from idiolect.leaderboard.committed_standings import all_committed, commit
 from idiolect.leaderboard.contest import Request, compete
+from idiolect.leaderboard.standings import standing
+from tests.pages import ROOT
 
 NAME, ALGORITHMS = "digits-dirichlet-0.5", ["local", "fedasync"]
 SMALL = board_problems.SCALES["quick"]._replace(problems=[NAME], trials=1, evaluations=30, time=30.0)
@@ -100,6 +105,8 @@ def test_the_command_writes_a_page_and_a_table_to_sort(board, folder, monkeypatc
         (["--algorithms", ","], "--algorithms is ',', but must be names separated by commas"),
         (["--page", "board.html"], "--page is board.html, but must end in .md"),
         (["--problems", "digit"], "--problems is 'digit'"),
+        (["--commit"], "--commit is given with other sizes than are committed"),
+        (["--committed"], "--committed is given with other sizes than are committed"),
     ],
 )
 def test_mistakes_get_one_sentence(words, sentence, tmp_path, capsys):
@@ -116,3 +123,34 @@ def test_a_cell_that_was_cut_off_while_it_was_written_is_run_again(board, folder
     path.write_text('{"experiment"', "utf-8")
     assert contest.kept(path, {"experiment": whole["experiment"]}, lambda: {"outcome": None})["outcome"] is None
     path.write_text(json.dumps(whole, indent=1), "utf-8")
+
+
+def texts(standing, row):
+    return [one.text for one in shown(standing, row)]
+
+
+def test_what_is_committed_makes_the_same_tables_again(board, tmp_path):
+    standings = [standing(NAME, budget, board) for budget in BUDGETS]
+    commit(NAME, SMALL, standings, ["abc"], tmp_path)
+    found, missing, code = all_committed(SMALL, [*ALGORITHMS, "fedavg"], tmp_path)
+    assert (missing, code) == ([], ["abc"])
+    for told, made in zip(found, standings, strict=True):
+        assert [texts(told, row) for row in told.rows] == [texts(made, row) for row in made.rows]
+        assert list(map(duel_in_words, told.duels)) == list(map(duel_in_words, made.duels))
+        assert list(map(settings_in_words, told.rows)) == list(map(settings_in_words, made.rows))
+        assert told.out == {**made.out, "fedavg": "it has come to the catalog since this table was made"}
+
+
+def test_tables_of_another_size_are_not_taken_for_these(board, tmp_path):
+    commit(NAME, SMALL, [standing(NAME, "time", board)], ["abc"], tmp_path)
+    for other in (SMALL._replace(trials=2), SMALL._replace(seeds=(5,)), SMALL._replace(evaluations=31)):
+        found, missing, _ = all_committed(other, ALGORITHMS, tmp_path)
+        assert found == []
+        assert missing == [f"{NAME} has not been run at this size: idiolect leaderboard --problems {NAME} --commit"]
+
+
+def test_the_page_of_the_documentation_is_that_of_the_committed_tables(tmp_path, capsys):
+    assert main(["leaderboard", "--committed", "--page", str(tmp_path / "leaderboard.md")]) == 0
+    for name in ("leaderboard.md", "leaderboard.html"):
+        told, made = ((folder / name).read_text("utf-8") for folder in (ROOT / "docs", tmp_path))
+        assert told == made, "idiolect leaderboard --committed"

@@ -30,7 +30,13 @@ def add(commands: Any) -> None:
         "--out", type=Path, default=Path("leaderboards"), metavar="DIR", help="what is finished there is not run again"
     )
     parser.add_argument(
-        "--page", type=Path, metavar="FILE.md", help=f"default: {_DOCS_PAGE} for the usual desk scale, else in --out"
+        "--commit", action="store_true", help="write the tables into the sources, at the desk scale as it is"
+    )
+    parser.add_argument(
+        "--committed", action="store_true", help="run nothing, and write the page of the tables that are committed"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE.md", help=f"default: in --out, and {_DOCS_PAGE} with --committed"
     )
     ask_for_data(parser)
 
@@ -44,8 +50,9 @@ def _leaderboard(options: argparse.Namespace) -> int:
     from idiolect.leaderboard.entrants import entrants
 
     scale = find_scale(options.scale)
-    if options.page and options.page.suffix != ".md":
-        raise UserMistake(f"--page is {options.page}, but must end in .md; a page in HTML is written beside it")
+    _check(options)
+    if options.committed:
+        return _write(options.page or _DOCS_PAGE, _committed_board(scale))
     problems, missing = chosen_problems(scale, _names(options.problems, "--problems"), options.data_dir)
     seeds = scale.seeds if options.seeds is None else tuple(seed_numbers(options.seeds))
     scale = scale._replace(problems=problems, seeds=seeds, trials=options.trials or scale.trials)
@@ -69,7 +76,21 @@ def _leaderboard(options: argparse.Namespace) -> int:
         except (Interrupted, KeyboardInterrupt):
             say(f"stopped; what is done is kept; go on with: {_again(options)}")
             return stopping.code
-    return _write(options, _board(options, scale, found, left_out, missing))
+    board = _board(options, scale, found, left_out, missing)
+    if options.commit:
+        _commit(board)
+    return _write(options.page or options.out / f"leaderboard-{options.scale}.md", board)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what does not go together."""
+    if options.page and options.page.suffix != ".md":
+        raise UserMistake(f"--page is {options.page}, but must end in .md; a page in HTML is written beside it")
+    if options.commit or options.committed:
+        given = [name for name in _CHANGES if getattr(options, name) and (options.committed or name != "problems")]
+        if given or options.scale != "desk" or (options.commit and options.committed):
+            flag = "--commit" if options.commit else "--committed"
+            raise UserMistake(f"{flag} is given with other sizes than are committed, which are those of --scale desk")
 
 
 def _board(options: argparse.Namespace, scale: Any, found: Any, left_out: Any, missing: Any) -> "Leaderboard":
@@ -82,13 +103,29 @@ def _board(options: argparse.Namespace, scale: Any, found: Any, left_out: Any, m
     return Leaderboard(options.scale, scale, standings, left_out, missing, _again(options, brief=True), code)
 
 
-def _write(options: argparse.Namespace, board: "Leaderboard") -> int:
+def _commit(board: "Leaderboard") -> None:
+    from idiolect.leaderboard.committed_standings import commit
+
+    for problem in board.problems:
+        mine = [standing for standing in board.standings if standing.problem == problem]
+        say(f"committed: {commit(problem, board.scale, mine, board.code)}")
+
+
+def _committed_board(scale: Any) -> "Leaderboard":
+    from idiolect.leaderboard.board_words import Leaderboard
+    from idiolect.leaderboard.committed_standings import all_committed
+    from idiolect.leaderboard.entrants import entrants
+
+    names, left_out = entrants()
+    standings, missing, code = all_committed(scale, names)
+    return Leaderboard("desk", scale, standings, left_out, missing, "idiolect leaderboard --committed", code)
+
+
+def _write(page: Path, board: "Leaderboard") -> int:
     from idiolect.files import write_atomically
     from idiolect.leaderboard.board_markdown import as_markdown
     from idiolect.leaderboard.board_page import as_page
 
-    usual = options.scale == "desk" and all(getattr(options, name) is None for name in _CHANGES)
-    page = options.page or (_DOCS_PAGE if usual else options.out / f"leaderboard-{options.scale}.md")
     beside = page.with_suffix(".html")
     page.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(page, as_markdown(board, beside.name).encode())

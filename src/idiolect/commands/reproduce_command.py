@@ -37,7 +37,10 @@ def add(commands: Any) -> None:
         "--commit", action="store_true", help="write the numbers into the sources, as what a run should give"
     )
     parser.add_argument(
-        "--page", type=Path, metavar="FILE", help=f"with --all; default: {_DOCS_PAGE} at the desk, else in --out"
+        "--committed", action="store_true", help="run nothing, and write the page of what is committed"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help=f"default: in --out with --all, {_DOCS_PAGE} with --committed"
     )
 
 
@@ -50,8 +53,12 @@ def _reproduce(options: argparse.Namespace) -> int:
     _seeds(options.seeds)
     if options.all and options.name:
         raise UserMistake(f"--all is given with the name '{options.name}', but must be given without one")
-    if options.page and not options.all:
-        raise UserMistake(f"--page is {options.page}, but the page has every exhibit and is only written with --all")
+    if options.page and not (options.all or options.committed):
+        raise UserMistake(
+            f"--page is {options.page}, but the page has every exhibit and is only written with --all or --committed"
+        )
+    if options.committed:
+        return _tell_committed(options)
     if options.commit and (options.seeds is not None or options.scale != ("paper" if options.dry else "desk")):
         wanted = "--scale paper with --dry" if options.dry else "--scale desk"
         raise UserMistake(f"--commit is given with other sizes than are committed, which are those of {wanted}")
@@ -163,15 +170,28 @@ def _size_up(exhibits: "list[Exhibit]", options: argparse.Namespace) -> int:
 
 
 def _write_page(exhibits: "list[Exhibit]", records: "dict[str, ExhibitRecord]", options: argparse.Namespace) -> None:
-    from idiolect.files import write_atomically
     from idiolect.papers.claims_page import overview
-    from idiolect.papers.sizing_page import read_sizings, section
 
-    usual = options.scale == "desk" and options.seeds is None
-    path = options.page or (_DOCS_PAGE if usual else options.out / f"reproduction-{options.scale}.md")
+    path = options.page or options.out / f"reproduction-{options.scale}.md"
+    _write(path, overview(exhibits, records, options.scale, f"idiolect reproduce --all --scale {options.scale}"))
+
+
+def _tell_committed(options: argparse.Namespace) -> int:
+    """The page of the documentation: exhibits are run one by one, on many days, and what they came to is committed."""
+    from idiolect.papers.claims_page import committed_page
+
+    given = [name for name in ("all", "name", "commit", "dry", "seeds") if getattr(options, name)]
+    if given:
+        raise UserMistake(f"--committed is given with {given[0]}, but runs nothing; give it alone, or with --page")
+    _write(options.page or _DOCS_PAGE, committed_page())
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    from idiolect.files import write_atomically
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    end = section(exhibits, read_sizings("paper"))
-    write_atomically(path, overview(exhibits, records, options.scale, end).encode())
+    write_atomically(path, text.encode())
     print(f"All claims: {path}")
 
 

@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from idiolect.papers.exhibit import SCALES, Claim, Exhibit, ExhibitRecord
 from idiolect.papers.exhibit_page import duration
+from idiolect.papers.exhibits import EXHIBITS
+from idiolect.papers.self_check import committed
+from idiolect.papers.sizing_page import read_sizings, section
 
 _MACHINE = {
     "quick": "The quick scale only tries out that everything runs: its numbers say nothing about the papers.",
     "desk": "Times are those of a machine with two CPU cores and no GPU, as each run wrote them down while it ran, "
-    "beside whatever else the machine did.",
+    "beside whatever else the machine did. Exhibits are run one by one; `idiolect reproduce NAME` runs one again and "
+    "says whether it comes to the numbers on this page.",
     "paper": "The paper's own sizes, for a bigger machine.",
 }
 _HOW = """\
@@ -34,14 +38,27 @@ of 0.8 at the measured spread (noncentral t), which is a plan and no promise. Wh
 found stands below its table. How settings were chosen is told in [results.md](results.md)."""
 
 
+def committed_page() -> str:
+    """What has been run at the desk and committed, exhibit by exhibit, and what the papers' own sizes would take."""
+    exhibits = list(EXHIBITS.values())
+    found = {exhibit.name: committed(exhibit.name) for exhibit in exhibits}
+    records = {name: record for name, record in found.items() if record is not None}
+    end = section(exhibits, read_sizings("paper"))
+    return overview(exhibits, records, "desk", "idiolect reproduce --committed", end)
+
+
 def overview(
-    exhibits: Sequence[Exhibit], records: Mapping[str, ExhibitRecord], scale: str, end: Sequence[str] = ()
+    exhibits: Sequence[Exhibit],
+    records: Mapping[str, ExhibitRecord],
+    scale: str,
+    command: str,
+    end: Sequence[str] = (),
 ) -> str:
     """The page; exhibits without a record are named as not run. `end` are lines to end with."""
     lines = [
         "# The papers' figures and tables, run again",
         "",
-        f"Written by `idiolect reproduce --all --scale {scale}`. {_MACHINE[scale]}",
+        f"Written by `{command}`. {_MACHINE[scale]}",
         "",
         _HOW,
         "",
