@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from idiolect.leaderboard.board_words import Leaderboard
 
 _DOCS_PAGE = Path("docs/leaderboard.md")
-_CHANGES = ("problems", "algorithms", "trials", "seeds")  # with which the page is not the usual one
+_PARTS, _SIZES = ("problems", "algorithms"), ("trials", "seeds")  # what a run can be a part of, and what changes it
 
 
 def add(commands: Any) -> None:
@@ -87,7 +87,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.page and options.page.suffix != ".md":
         raise UserMistake(f"--page is {options.page}, but must end in .md; a page in HTML is written beside it")
     if options.commit or options.committed:
-        given = [name for name in _CHANGES if getattr(options, name) and (options.committed or name != "problems")]
+        given = [name for name in (*_SIZES, *(_PARTS if options.committed else ())) if getattr(options, name)]
         if given or options.scale != "desk" or (options.commit and options.committed):
             flag = "--commit" if options.commit else "--committed"
             raise UserMistake(f"{flag} is given with other sizes than are committed, which are those of --scale desk")
@@ -151,7 +151,7 @@ def _names(text: str | None, what: str) -> list[str] | None:
 def _again(options: argparse.Namespace, *, brief: bool = False) -> str:
     """The same command, as a shell wants it; `brief` leaves out folders, which are nobody else's."""
     words = ["idiolect", "leaderboard", "--scale", options.scale]
-    for name in (*_CHANGES, *(() if brief else ("out", "page", "data_dir"))):
+    for name in (*_PARTS, *_SIZES, *(() if brief else ("out", "page", "data_dir"))):
         value = getattr(options, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]

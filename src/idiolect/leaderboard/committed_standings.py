@@ -59,15 +59,15 @@ def all_committed(
         for problem in found
         if problem not in there
     ]
-    standings = [_with_newcomers(standing, names) for kept in there.values() for standing in kept.standings]
+    standings = [_with_absent(standing, names) for kept in there.values() for standing in kept.standings]
     return standings, missing, sorted({each for kept in there.values() for each in kept.code})
 
 
-def _with_newcomers(standing: Standing, names: Sequence[str]) -> Standing:
-    """The table, which says who has come to the catalog since it was made."""
+def _with_absent(standing: Standing, names: Sequence[str]) -> Standing:
+    """The table, which says who has not been run for it."""
     there = {row.name for row in standing.rows} | standing.out.keys()
-    new = {name: "it has come to the catalog since this table was made" for name in names if name not in there}
-    return standing._replace(out={**standing.out, **new})
+    absent = {name: "it has not been run here at this size" for name in names if name not in there}
+    return standing._replace(out={**standing.out, **absent})
 
 
 def _asked(problem: str, scale: Scale) -> dict[str, Any]:
