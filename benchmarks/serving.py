@@ -1,10 +1,10 @@
-"""What one server holds: updates a second with the log synced, latency per update, many clients, memory.
+"""What one server holds: updates a second with the log synced, latency per update, its processor time and memory.
 
-    python benchmarks/serving.py [--seconds 20] [--clients 1000]
+    python benchmarks/serving.py [--seconds 20] [--clients 1000] [--model '5 kB']
 
-A process of its own serves on loopback without TLS; this process is the load. Its clients compute nothing: each takes
-a turn, sends an update of the right shape, and takes the next one when it is taken. They share a few sessions. It stops
-by itself. Load and server share the machine, so all numbers are lower bounds.
+A process of its own serves on loopback without TLS; this process is the load. Its clients compute nothing: each has a
+session of its own, takes a turn, sends an update of the right shape, and takes the next one when it is taken. It stops
+by itself after a few minutes. Load and server share the machine, so what is counted by the clock is a lower bound.
 """
 
 import argparse
@@ -28,12 +28,13 @@ from idiolect.deploy.assignment import Assignment, assignment
 from idiolect.deploy.joining.line import Line
 from idiolect.deploy.serving.serving_folder import serve
 from idiolect.deploy.serving.turned_away import Rules
-from idiolect.deploy.wire import MAGIC, chunk, chunks_of, digest_of, pack
+from idiolect.deploy.wire import CHUNK_BYTES, MAGIC, chunk, chunks_of, digest_of, pack
 from idiolect.trees import as_tensors, names_of
 
 MODELS = {"5 kB": [110], "0.5 MB": [350, 340], "20 MB": [2230, 2230]}  # hidden layers over 8 features, 2 classes
-TURNS = {"5 kB": 200, "0.5 MB": 40, "20 MB": 5}
-SESSIONS, FEATURES, ROWS = 16, 8, 4
+TURNS = {"5 kB": 200, "0.5 MB": 40, "20 MB": 5}  # of a client alone
+CROWDS = {"5 kB": (16, None), "0.5 MB": (16, None), "20 MB": (8,)}  # clients at once; None: as many as are asked for
+FEATURES, ROWS = 8, 4
 NO_LIMIT = Rules(rate=1e9, burst=1e9)
 
 
@@ -42,6 +43,8 @@ class Measured(NamedTuple):
 
     updates: float  # a second
     latency: list[float]  # seconds, from the question for a turn to "taken"
+    server: float  # seconds of a processor for each update
+    load: float
 
 
 def work_on(folder: Path, model: str, clients: int) -> Assignment:
@@ -83,50 +86,75 @@ class Update:
         return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, self._body])
 
 
-def crowd(work: Assignment, endpoint: str, clients: int, seconds: float) -> Measured:
-    """Everybody works at once, for a while."""
-    zenoh, update, arrived = needs_zenoh(), Update(work), queue.SimpleQueue[tuple[int, bytes]]()
-    sessions = [zenoh.open(device_config(None, endpoint, f"load{place}")) for place in range(SESSIONS)]
-    names = [hashlib.sha256(f"{clients} {client}".encode()).hexdigest()[:16] for client in range(clients)]
-    began, last, latency = [0.0] * clients, [None] * clients, list[float]()
-    turns: list[Any] = [None] * clients  # under way
+class Client:
+    """One of a crowd: asks for a turn, fetches the model, sends its update, and begins anew when it is taken."""
 
-    def send(client: int, verb: str, content: bytes) -> None:
-        def heard(reply: Any) -> None:
-            arrived.put((client, reply.ok.payload.to_bytes() if reply.ok else b""))
+    def __init__(self, work: Assignment, endpoint: str, number: int, update: Update, heard: Any, crowd: int) -> None:
+        self._session = needs_zenoh().open(device_config(None, endpoint, f"c{number}"))
+        self._key, self._number, self._update, self._heard = f"idiolect/{work.run}/c{number}", number, update, heard
+        self._name = hashlib.sha256(f"{crowd} {number}".encode()).hexdigest()[:16]
+        self._last: int | None = None
+        self._turn = self._began = 0.0
+        self._to_send: list[tuple[str, bytes]] = []  # the rest of a turn, in its order
 
-        sessions[client % SESSIONS].get(f"idiolect/{work.run}/c{client}/{verb}", heard, payload=content, timeout=60.0)
+    def ask(self) -> None:
+        """Begin a turn."""
+        self._began = time.perf_counter()
+        self._send("offer", pack({"incarnation": self._name, "last": self._last, "has": None, "wants": self._number}))
 
-    def ask(client: int) -> None:
-        began[client] = time.perf_counter()
-        asked = {"incarnation": names[client], "last": last[client], "has": None, "wants": client}
-        send(client, "offer", pack(asked))
-
-    def answered(client: int, content: bytes) -> bool:
-        """Take the next step; whether that was an update."""
+    def answered(self, content: bytes) -> float | None:
+        """Take the next step; the seconds that its turn took, if that was the end of it."""
         said = json.loads(content[8 : 8 + int.from_bytes(content[4:8], "little")])
+        if said["answer"] == "later":
+            raise RuntimeError("the server has no room for so many at once; take fewer --clients")
         if said["answer"] == "turn":
-            turns[client] = said["turn"]
-            send(client, "upload", update.of(names[client], said["turn"]))
-            return False
-        assert said["answer"] == "taken", said
-        last[client] = turns[client]
-        latency.append(time.perf_counter() - began[client])
-        ask(client)
-        return True
+            self._turn = said["turn"]
+            chunks = range(chunks_of(said["size"]) if said["size"] > CHUNK_BYTES else 0)
+            fetch = [("model", pack({"model": said["model"], "number": number})) for number in chunks]
+            self._to_send = [*fetch, *messages(self._update.of(self._name, said["turn"]))]
+        elif said["answer"] == "taken":
+            self._last = int(self._turn)
+            took = time.perf_counter() - self._began
+            self.ask()
+            return took
+        else:
+            assert said["answer"] == "chunk", said
+        self._send(*self._to_send.pop(0))
+        return None
 
-    for client in range(clients):
-        ask(client)
-    for _ in range(2 * clients):  # everybody has a number, and everything is compiled
-        answered(*arrived.get(timeout=120))
-    latency.clear()
-    count, start = 0, time.perf_counter()
+    def close(self) -> None:
+        """Hang up."""
+        self._session.close()
+
+    def _send(self, verb: str, content: bytes) -> None:
+        def heard(reply: Any) -> None:
+            self._heard.put((self, reply.ok.payload.to_bytes()))
+
+        self._session.get(f"{self._key}/{verb}", heard, payload=content, timeout=120.0)
+
+
+def crowd(work: Assignment, endpoint: str, clients: int, seconds: float, server: int) -> Measured:
+    """Everybody works at once, for a while."""
+    update, arrived = Update(work), queue.SimpleQueue[tuple[Client, bytes]]()
+    everybody = [Client(work, endpoint, number, update, arrived, clients) for number in range(clients)]
+
+    def step() -> float | None:
+        client, content = arrived.get(timeout=120)
+        return client.answered(content)
+
+    for client in everybody:
+        client.ask()
+    for _ in range(clients):  # everybody has a number, and everything is compiled
+        while step() is None:
+            pass
+    latency, before, start = list[float](), (processor(server), time.process_time()), time.perf_counter()
     while time.perf_counter() - start < seconds:
-        count += answered(*arrived.get(timeout=60))
-    found = Measured(count / (time.perf_counter() - start), latency)
-    for session in sessions:
-        session.close()
-    return found
+        latency += [took for took in [step()] if took is not None]
+    count, elapsed = max(1, len(latency)), time.perf_counter() - start
+    spent = processor(server) - before[0], time.process_time() - before[1]
+    for client in everybody:
+        client.close()
+    return Measured(len(latency) / elapsed, latency, spent[0] / count, spent[1] / count)
 
 
 def alone(work: Assignment, endpoint: str, turns: int) -> list[float]:
@@ -149,13 +177,27 @@ def alone(work: Assignment, endpoint: str, turns: int) -> list[float]:
 
 
 def _sent(line: Line, content: bytes) -> str:
+    *chunks, last = messages(content)
+    for verb, part in chunks:
+        line.ask(verb, part)
+    return str(line.ask(*last).header["answer"])
+
+
+def messages(content: bytes) -> list[tuple[str, bytes]]:
+    """What an update is sent as: one message or, if it is large, its chunks and one that names them."""
     if len(content) + 2**17 <= MESSAGE_BYTES:
-        return str(line.ask("upload", content).header["answer"])
-    whole = digest_of(content)
+        return [("upload", content)]
+    whole, found = digest_of(content), list[tuple[str, bytes]]()
     for number in range(chunks_of(len(content))):
         about = {"whole": whole, "size": len(content), "number": number}
-        line.ask("chunk", pack(about, {"chunk": np.frombuffer(chunk(content, number), np.uint8)}))
-    return str(line.ask("upload", pack({"whole": whole})).header["answer"])
+        found.append(("chunk", pack(about, {"chunk": np.frombuffer(chunk(content, number), np.uint8)})))
+    return [*found, ("upload", pack({"whole": whole}))]
+
+
+def processor(process: int) -> float:
+    """Seconds of a processor that a process has had, in all its threads."""
+    spent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(process: Any) -> str:
@@ -180,18 +222,22 @@ def measure(folder: Path, model: str, clients: int, seconds: float) -> None:
     server.start()
     try:
         found = alone(work, endpoint, TURNS[model])
-        print(f"{model}: one client, {1000 * median(found):.1f} ms an update; server {memory(server)}", flush=True)
-        for count in (16, clients) if model == "5 kB" else ():
-            rate, latency = crowd(work, endpoint, count, seconds)
-            worst = np.quantile(latency, 0.99)
-            print(
-                f"{model}: {count} clients over {SESSIONS} sessions, {rate:.0f} updates a second, median "
-                f"{1000 * median(latency):.0f} ms, 99 of 100 within {1000 * worst:.0f} ms; server {memory(server)}",
-                flush=True,
-            )
+        print(f"{model}: a client alone, {1000 * median(found):.1f} ms an update; server {memory(server)}", flush=True)
+        for count in CROWDS[model]:
+            _print(model, count or clients, crowd(work, endpoint, count or clients, seconds, server.pid or 0), server)
     finally:
         server.kill()
         server.join()
+
+
+def _print(model: str, clients: int, found: Measured, server: Any) -> None:
+    middle, worst = 1000 * median(found.latency), 1000 * np.quantile(found.latency, 0.99)
+    print(
+        f"{model}: {clients} clients, {found.updates:.0f} updates a second, median {middle:.0f} ms, 99 of 100 within "
+        f"{worst:.0f} ms; an update takes {1000 * found.server:.2f} ms of a processor at the server and "
+        f"{1000 * found.load:.2f} for the load; server {memory(server)}",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from idiolect.deploy import keys
 from idiolect.deploy.access import MESSAGE_BYTES, checked_endpoint, device_config, server_config
-from idiolect.deploy.roster import read_roster
+from idiolect.deploy.roster import Roster, read_roster
 from idiolect.errors import UserMistake
 from tests.deploy.loopback import ask, free_endpoint, issue_all, session, until
 
@@ -166,3 +166,16 @@ def test_an_endpoint_that_is_none_or_not_safe_is_one_sentence(endpoint, insecure
 def test_sound_endpoints():
     for endpoint, insecure in [("tls/[::1]:7447", False), ("tls/learn.example.org:7447", False), ("tcp/[::1]:1", True)]:
         assert checked_endpoint(endpoint, insecure=insecure) == endpoint
+
+
+def test_nothing_lies_in_shared_memory(devices):
+    """Zenoh's default is 16 MB for every session, on both sides, where what TLS protects could be read."""
+    for _ in range(3):
+        assert ask(devices[0], f"idiolect/{RUN}/alice/upload", b"x" * 100_000)
+    mapped = Path("/proc/self/maps")
+    assert not mapped.exists() or ".zenoh" not in mapped.read_text()
+    for config in (
+        device_config(None, "tcp/127.0.0.1:1", "alice"),
+        server_config(None, Roster({}), "tcp/[::1]:1", RUN),
+    ):
+        assert config.get_json("transport/shared_memory/enabled") == "false"

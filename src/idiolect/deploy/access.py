@@ -109,7 +109,12 @@ def _config(mode: str, identity: Identity | None, where: dict[str, Any], rules: 
         **where,
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
         "adminspace": {"enabled": False},
-        "transport": {"link": link, "unicast": {"max_sessions": _CONNECTED, "accept_pending": 1000}},
+        "transport": {
+            "link": link,
+            "unicast": {"max_sessions": _CONNECTED, "accept_pending": 1000},
+            # By default 16 MB for every session, on both sides; and what TLS protects would lie there for all to see.
+            "shared_memory": {"enabled": False},
+        },
         "low_pass_filter": [{"id": "size", "size_limit": MESSAGE_BYTES, **sizes}],
         **({} if identity is None else {"access_control": rules}),
     }

@@ -33,13 +33,31 @@ class Message(NamedTuple):
     tensors: dict[str, np.ndarray]
 
 
-def pack(header: Mapping[str, Any], tensors: Mapping[str, np.ndarray] = _NO_TENSORS) -> bytes:
+class PackedArrays(NamedTuple):
+    """Arrays as they stand in a message, to be sent or kept under more than one header."""
+
+    body: bytes
+    digest: str
+
+
+def pack_arrays(tensors: Mapping[str, np.ndarray]) -> PackedArrays:
+    """Arrays as they stand in a message."""
+    body = save({name: np.asarray(array, order="C") for name, array in tensors.items()}) if tensors else b""
+    return PackedArrays(body, digest_of(body))
+
+
+def arrays_in(content: bytes) -> PackedArrays:
+    """The arrays of a message that was unpacked, as they stand in it."""
+    length = int.from_bytes(content[4:8], "little")
+    return PackedArrays(content[8 + length :], _decoded(content[8 : 8 + length]).get("digest", ""))
+
+
+def pack(header: Mapping[str, Any], tensors: Mapping[str, np.ndarray] | PackedArrays = _NO_TENSORS) -> bytes:
     """A message as bytes; numbers in the header must be finite."""
     if "digest" in header:
         raise ValueError("'digest' in a header is that of the arrays; call yours something else")
-    body = save({name: np.asarray(array, order="C") for name, array in tensors.items()}) if tensors else b""
-    said = {**header, "digest": digest_of(body)} if body else dict(header)
-    text = json.dumps(said, allow_nan=False, separators=(",", ":")).encode()
+    body, digest = tensors if isinstance(tensors, PackedArrays) else pack_arrays(tensors)
+    text = _ENCODER.encode({**header, "digest": digest} if body else dict(header)).encode()
     if len(text) > HEADER_BYTES:
         raise ValueError(f"a header of {len(text)} bytes is too long to send")
     return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, body])
@@ -53,7 +71,7 @@ def unpack(content: bytes, *, limit: int) -> Message:
     if content[:4] != MAGIC or length > HEADER_BYTES or len(content) < 8 + length:
         raise WireError("malformed")
     try:
-        header = json.loads(content[8 : 8 + length], parse_constant=_no_number)
+        header = _decoded(content[8 : 8 + length])
     except (ValueError, RecursionError):
         raise WireError("malformed") from None
     if not isinstance(header, dict):
@@ -124,3 +142,12 @@ def _tensors(body: bytes) -> dict[str, np.ndarray]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number that JSON has")
+
+
+# Made once: json.dumps and json.loads make one anew at every call.
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+def _decoded(text: bytes) -> Any:
+    return _DECODER.decode(text.decode())

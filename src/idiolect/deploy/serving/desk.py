@@ -2,26 +2,28 @@
 
 What a record does depends on nothing but the state before it. So a checkpoint and the log behind it give the server
 back to the byte, and the timeline that is written down replays in the simulator: turns are numbered as they are
-offered, and absorbed by the same compiled function, in the order of the log.
+offered, and absorbed by the same function, in the order of the log. Updates wait until somebody wants to see what they
+come to, and are absorbed together (`batch`).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from idiolect.contracts import PyTree, Upload
+from idiolect.contracts import PyTree
 from idiolect.deploy.assignment import Assignment
+from idiolect.deploy.serving.batch import Batch
 from idiolect.deploy.wire import Message
 from idiolect.engines.checkpointing import Checkpoint
-from idiolect.engines.screening import REASONS, shapes_of
-from idiolect.engines.simulator.server_program import Arrival, Turn, open_server, take_in
+from idiolect.engines.screening import FINE, REASONS, shapes_of
+from idiolect.engines.simulator.server_program import open_server
 from idiolect.network.recorder import TimelineRecorder
 from idiolect.network.timelines import NO_ROUND, Timeline
-from idiolect.trees import as_tensors, bytes_of, fill, names_of, norm
+from idiolect.trees import as_tensors, bytes_of, fill, names_of
 
 DELTA, OFFER = "delta", "offer"  # begin the names of arrays in messages
-_SOUND: Any = np.array([-1.0, 0.0], np.float32)  # of a turn in which every number was finite
 _CUT_DOWN = "cut down"
 
 
@@ -50,10 +52,10 @@ class Desk:
             self._program.protocol.sends(self._program.protocol.server.offer(self._state.server))
         )
         self.upload_bytes = bytes_of(self.expected)
-        # An update is one call of a compiled function; what is made in Python for it costs more than the arithmetic.
-        self._leaves, self._shape = list(names_of(DELTA, self.expected)), jax.tree.structure(self.expected)
-        self._norm = jax.jit(norm)
-        self.members: dict[str, Member] = {}
+        self._leaves, self._batch = list(names_of(DELTA, self.expected)), Batch(self._program, self.expected)
+        self._senders: list[str] = []  # of the updates in the batch
+        self.judged: Callable[[str, str], None] = lambda name, why: None  # hears who was absorbed, or why not
+        self.members: dict[str, Member] = {}  # whether a last update is refused is known when they are settled
         self.recorder, self.updates, self.time = TimelineRecorder(), 0, 0.0
         self.round, self.came = 0, 0  # rounds that are closed; updates in the one that is open
         self.opened: float | None = None  # when that was
@@ -64,15 +66,33 @@ class Desk:
     def apply(self, record: Message) -> None:
         """Change the state as a record says."""
         said = record.header
+        if said["kind"] != "arrival":
+            self.settle()
         self.time = said.get("time", self.time)
         getattr(self, f"_{said['kind']}")(said, record.tensors)
 
+    def settle(self) -> None:
+        """Absorb what has come."""
+        if not self._senders:
+            return
+        self._state, reasons = self._batch.absorb(self._state)
+        senders, self._senders = self._senders, []
+        for name, reason in zip(senders, reasons, strict=True):
+            why = "" if reason == FINE else (*REASONS, _CUT_DOWN)[reason]
+            self._count(name, why)
+            refused = "" if why == _CUT_DOWN else why
+            if refused:
+                self._now(name, refused=refused)
+            self.judged(name, refused)
+
     def offer_tensors(self) -> dict[str, np.ndarray]:
         """The model that a client would be offered now."""
+        self.settle()
         return as_tensors(names_of(OFFER, self._program.protocol.server.offer(self._state.server)))
 
     def model(self) -> PyTree:
         """The shared model."""
+        self.settle()
         return self._program.protocol.server.read(self._state.server)
 
     @property
@@ -120,19 +140,14 @@ class Desk:
 
     def _arrival(self, said: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         name, turn = said["name"], said["turn"]
-        number = self.members[name].number
-        delta = jax.tree.unflatten(self._shape, [tensors[leaf] for leaf in self._leaves])
-        came = Turn((), Upload(delta, np.int32(said["weight"])), self._norm(delta), {}, _SOUND)
-        age = self.staleness(turn)
+        number, age = self.members[name].number, self.staleness(turn)
         self.recorder.arrival(turn, said["time"], self._per_step)
-        before = np.asarray(self._state.watch.counts)[number].copy()  # absorbing overwrites it
-        arrival = Arrival(np.int32(turn), np.int32(number), np.float32(age))
-        self._state, _ = take_in(self._program, self._state, (), came, arrival, self.expected)
-        counted = np.flatnonzero(np.asarray(self._state.watch.counts)[number] - before)
-        why = (*REASONS, _CUT_DOWN)[counted[0]] if len(counted) else ""
-        self._count(name, why)
-        self._now(name, open=None, last=turn, refused="" if why == _CUT_DOWN else why)
+        self._now(name, open=None, last=turn, refused="")
+        self._batch.add([tensors[leaf] for leaf in self._leaves], said["weight"], turn, number, age)
+        self._senders.append(name)
         self.updates, self.came = self.updates + 1, self.came + 1
+        if self._batch.count == self._batch.room:
+            self.settle()
 
     def _close(self, said: dict[str, Any], _: Any) -> None:
         """A round is over; what has not come by now never will."""
@@ -157,6 +172,7 @@ class Desk:
 
     def saved(self) -> Checkpoint:
         """All that the log before this moment has come to."""
+        self.settle()
         facts = {
             "members": {name: list(member) for name, member in self.members.items()},
             "updates": self.updates,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from idiolect.deploy.wire import digest_of, pack
+from idiolect.deploy.wire import PackedArrays, digest_of, pack, pack_arrays
 
 HELD_BYTES = 64 * 2**20  # the newest is held in any case
 
@@ -18,6 +18,7 @@ class HeldModels:
         self._held: OrderedDict[str, bytes] = OrderedDict()  # the newest last
         self._bytes = 0  # of all of them
         self._current: tuple[int, str] | None = None  # which version is which model
+        self._inside: tuple[str, PackedArrays] | None = None  # the one that was sent whole last
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._held
@@ -25,6 +26,12 @@ class HeldModels:
     def get(self, digest: str) -> bytes | None:
         """The model of this digest, if it is still here."""
         return self._held.get(digest)
+
+    def inside(self, digest: str) -> PackedArrays:
+        """A model that is here as it is sent whole, inside another message; packed once for all who are offered it."""
+        if self._inside is None or self._inside[0] != digest:
+            self._inside = (digest, pack_arrays({"model": np.frombuffer(self._held[digest], np.uint8)}))
+        return self._inside[1]
 
     def newest(self, version: int) -> str:
         """The digest of the model that is offered now, which is this version."""

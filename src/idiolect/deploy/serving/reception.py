@@ -23,7 +23,7 @@ from idiolect.deploy.serving.real_rounds import RealRounds
 from idiolect.deploy.serving.server_checkpoints import read_checkpoint, write_checkpoint
 from idiolect.deploy.serving.turned_away import Patience, Rules, fault_in
 from idiolect.deploy.serving.write_ahead_log import WriteAheadLog
-from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, WireError, chunk, pack, unpack
+from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, PackedArrays, WireError, arrays_in, chunk, pack, unpack
 from idiolect.evaluation.scores import OWN
 from idiolect.files import make_folder, sweep
 from idiolect.network.recorder import Clock
@@ -58,6 +58,8 @@ class Reception:
         self._log, self._saved_at = WriteAheadLog(folder), 0 if saved is None else saved.number
         for record in self._log.records(self._saved_at):
             self.desk.apply(unpack(record.content, limit=2**31))
+        self.desk.settle()
+        self.desk.judged = self._judged
         self._clock, self.over = Clock(self.desk.time), False
         self.told_over: set[str] = set()  # who knows that the run is over
         self._expected = names_of(DELTA, self.desk.expected)
@@ -74,16 +76,17 @@ class Reception:
             "offer": self._offer,
             "model": self._model,
             "chunk": self._chunk,
-            "upload": self._upload,
             "score": self._score,
         }
 
     def answer(self, name: str, verb: str, content: bytes) -> bytes:
         """The answer to a message; it may leave after the next `commit`."""
         try:
-            if verb not in self._verbs:
+            if verb != "upload" and verb not in self._verbs:
                 raise WireError("malformed")
             said = unpack(content, limit=MESSAGE_BYTES)
+            if verb == "upload":
+                return self._upload(name, said, content)
             return self._verbs[verb](name, said)
         except WireError as reason:
             return self._refuse(name, str(reason))
@@ -92,6 +95,7 @@ class Reception:
 
     def commit(self) -> None:
         """Sync what was decided since the last time, and save a checkpoint if it is due."""
+        self.desk.settle()
         if self._rounds is not None:
             self._rounds.decide(over=self.over)
         if not self._pending:
@@ -125,6 +129,7 @@ class Reception:
             self.told_over.add(name)
             return pack({"answer": "over"})
         incarnation, last = _incarnation(said), _number(said, "last", none=True)
+        self.desk.settle()
         member = self.desk.members.get(name)
         if member is not None and incarnation in member.past:
             return pack({"answer": "superseded"})
@@ -163,7 +168,7 @@ class Reception:
             "score": self._wants_score(name),
         }
         inline = has != digest and len(content) <= CHUNK_BYTES
-        return pack(answer, {"model": _as_array(content)} if inline else {})
+        return pack(answer, self._models.inside(digest) if inline else {})
 
     def _model(self, name: str, said: Message) -> bytes:
         """A chunk of a model, by its digest."""
@@ -181,13 +186,14 @@ class Reception:
         self._parts[name].add(_number(said, "number"), said.tensors["chunk"].tobytes())
         return pack({"answer": "chunk"})
 
-    def _upload(self, name: str, said: Message) -> bytes:
+    def _upload(self, name: str, said: Message, content: bytes) -> bytes:
         if "whole" in said.header:
             parts = self._parts.get(name)
             if parts is None or parts.digest != said.header["whole"] or parts.missing:
                 return pack({"answer": "again"})  # this process has not got them; the device sends them once more
-            said = unpack(parts.content(), limit=self.desk.upload_bytes + _SLACK)
+            content = parts.content()
             del self._parts[name]
+            said = unpack(content, limit=self.desk.upload_bytes + _SLACK)
         member, turn, incarnation = self.desk.members.get(name), _number(said, "turn"), _incarnation(said)
         if member is None or incarnation != member.incarnation:
             known = member is not None and incarnation in member.past
@@ -204,10 +210,12 @@ class Reception:
             self._note("lost", name, turn=turn, why=why)
             self.patience.strike(name)
             return pack({"answer": "refused", "why": why})
-        self._note("arrival", name, said.tensors, turn=turn, weight=said.header["weight"])
-        refused = bool(self.desk.members[name].refused)
-        self.patience.strike(name) if refused else self.patience.praise(name)
+        self._note("arrival", name, said.tensors, arrays_in(content), turn=turn, weight=said.header["weight"])
         return pack({"answer": "taken"})
+
+    def _judged(self, name: str, refused: str) -> None:
+        """An update was absorbed, or was not, for a reason."""
+        self.patience.strike(name) if refused else self.patience.praise(name)
 
     def _is_taken(self, member: Member, turn: int) -> bool:
         return self._is_of(member, turn) and self.desk.recorder.arrived[turn] < float("inf")
@@ -246,11 +254,21 @@ class Reception:
     def _newest(self) -> str:
         return self._models.newest(self.desk.version)
 
-    def _note(self, kind: str, name: str, tensors: dict[str, np.ndarray] | None = None, **facts: Any) -> None:
+    def _note(
+        self,
+        kind: str,
+        name: str,
+        tensors: dict[str, np.ndarray] | None = None,
+        packed: PackedArrays = PackedArrays(b"", ""),
+        **facts: Any,
+    ) -> None:
         """Decide something: it is in the state at once, and in the log before anybody hears of it."""
         said = {"kind": kind, "name": name, "time": self._clock.now(), **facts}
-        self._pending.append(pack(said, tensors or {}))
-        self.desk.apply(Message(said, tensors or {}))
+        self._pending.append(pack(said, packed))
+        try:
+            self.desk.apply(Message(said, tensors or {}))
+        except (KeyError, TypeError, ValueError, OverflowError) as fault:
+            raise RuntimeError("a record cannot be applied") from fault  # which is no fault of whoever sent a message
 
     def _refuse(self, name: str, why: str) -> bytes:
         self._count(name, why)

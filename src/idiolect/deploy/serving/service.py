@@ -73,6 +73,8 @@ class Service:
             return
         while len(waiting) < _AT_ONCE and not self._line.empty():
             waiting.append(self._line.get())
+        # Updates first: whoever asks for a turn then gets the model that they came to, which is made once for all.
+        waiting.sort(key=lambda message: message[1] != "upload")
         answers = [(query, self._reception.answer(name, verb, content)) for name, verb, content, query in waiting]
         self._reception.commit()
         self._moment("before reply")

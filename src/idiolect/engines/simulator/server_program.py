@@ -60,6 +60,8 @@ class Program(NamedTuple):
     absorb: Callable[[ServerState, PyTree, Turn, Arrival], tuple[ServerState, PyTree]]
     # (server_state, what the client had before its turn, turn, arrival) -> (server_state, what it keeps)
     close: Callable[[ServerState], ServerState]
+    absorbing: Callable[[ServerState, PyTree, Turn, Arrival], tuple[ServerState, PyTree]]
+    # `absorb` before it is compiled, for those who compile it into something larger
     choose: Callable[[PyTree, PyTree, Shard, Key], PyTree] | None = None  # among several models, by a client's own rows
 
 
@@ -133,13 +135,18 @@ def prepare(problem: Problem, algorithm: Algorithm) -> Program:
         }
         return absorb_(server_state.watch, server_state._replace(watch=_APART, totals=totals), before, turn, arrival)
 
+    def absorbing(
+        server_state: ServerState, before: PyTree, turn: Turn, arrival: Arrival
+    ) -> tuple[ServerState, PyTree]:
+        return absorb(server_state.watch, server_state._replace(watch=_APART), before, turn, arrival)
+
     turn_, turns_, close_ = (compile_for_clients(function) for function in (turn, turns, close))
 
     def init(key: Key) -> Params:
         return algorithm.objective.shared(problem.init(key))
 
     choose = None if work.choose is None else compile_for_clients(work.choose)
-    return Program(algorithm, protocol, work, init, turn_, turns_, absorb_in_place, close_, choose)
+    return Program(algorithm, protocol, work, init, turn_, turns_, absorb_in_place, close_, absorbing, choose)
 
 
 def _unless(refused: Scalar, new: PyTree, old: PyTree) -> PyTree:
