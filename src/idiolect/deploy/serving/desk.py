@@ -25,6 +25,7 @@ from idiolect.trees import as_tensors, bytes_of, fill, names_of
 
 DELTA, OFFER = "delta", "offer"  # begin the names of arrays in messages
 _CUT_DOWN = "cut down"
+_REMEMBERED = 1000  # incarnations of a device before the present one
 
 
 class Member(NamedTuple):
@@ -122,7 +123,7 @@ class Desk:
             return
         if known.open is not None:
             self.recorder.give_up(known.open, said["time"])
-        past = (*known.past, known.incarnation)
+        past = (*known.past, known.incarnation)[-_REMEMBERED:]
         self.members[name] = Member(known.number, said["incarnation"], past)
 
     def _offer(self, said: dict[str, Any], _: Any) -> None:

@@ -15,18 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from idiolect.deploy.access import MESSAGE_BYTES
 from idiolect.deploy.assignment import Assignment, budget_of
 from idiolect.deploy.serving.desk import DELTA, Desk, Member
 from idiolect.deploy.serving.held_models import HeldModels
+from idiolect.deploy.serving.incoming_parts import IncomingParts
+from idiolect.deploy.serving.journal import Journal
 from idiolect.deploy.serving.real_rounds import RealRounds
-from idiolect.deploy.serving.server_checkpoints import read_checkpoint, write_checkpoint
 from idiolect.deploy.serving.turned_away import Patience, Rules, fault_in
-from idiolect.deploy.serving.write_ahead_log import WriteAheadLog
-from idiolect.deploy.wire import CHUNK_BYTES, Assembly, Message, PackedArrays, WireError, arrays_in, chunk, pack, unpack
+from idiolect.deploy.wire import (
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    Message,
+    WireError,
+    arrays_in,
+    chunk,
+    pack,
+    unpack,
+)
 from idiolect.evaluation.scores import OWN
-from idiolect.files import make_folder, sweep
-from idiolect.network.recorder import Clock
 from idiolect.trees import names_of
 
 _SLACK = 2**17  # bytes of a message beside its arrays
@@ -45,32 +51,21 @@ class Reception:
         moment: Callable[[str], None] = lambda name: None,
         notice: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._work, self._folder, self._rules, self._moment = work, folder, rules, moment
-        make_folder(folder)
-        sweep(folder)
-        self.desk, self.patience = Desk(work), Patience(rules)
+        self._rules, self.desk, self.patience = rules, Desk(work), Patience(rules)
         self.turned_away: dict[str, dict[str, int]] = {}  # messages that no turn is known by, since this process began
-        saved, wrong = read_checkpoint(folder, work.identity)
-        for sentence in wrong:
-            notice(sentence)
-        if saved is not None:
-            self.desk.restore(saved.content)
-        self._log, self._saved_at = WriteAheadLog(folder), 0 if saved is None else saved.number
-        for record in self._log.records(self._saved_at):
-            self.desk.apply(unpack(record.content, limit=2**31))
-        self.desk.settle()
+        self._journal = Journal(self.desk, folder, work.identity, rules.checkpoint_every, moment=moment, notice=notice)
+        self._note = self._journal.note
         self.desk.judged = self._judged
-        self._clock, self.over = Clock(self.desk.time), False
+        self.over = False
         self.told_over: set[str] = set()  # who knows that the run is over
         self._expected = names_of(DELTA, self.desk.expected)
         self._columns = {*map(str, budget_of(work)), OWN}
-        self._pending: list[bytes] = []
         self._models = HeldModels(self.desk.offer_tensors)
         self._offered: dict[int, str] = {}  # which model a turn under way began with, since this process began
-        self._parts: dict[str, Assembly] = {}  # by name: an upload that is coming in chunks
+        self._parts = IncomingParts(self.desk.upload_bytes + _SLACK)
         self._rounds: RealRounds | None = None
         if self.desk.schedule.rounds:
-            now = self._clock.now
+            now = self._journal.clock.now
             self._rounds = RealRounds(self.desk, rules, work.seed, self._note, now, notice=notice)
         self._verbs = {
             "offer": self._offer,
@@ -78,13 +73,16 @@ class Reception:
             "chunk": self._chunk,
             "score": self._score,
         }
+        words = HEADER_BYTES + 8  # of a message without arrays
+        self._limits = {"offer": words, "model": words, "score": words, "chunk": CHUNK_BYTES + _SLACK}
+        self._limits["upload"] = self.desk.upload_bytes + _SLACK
 
     def answer(self, name: str, verb: str, content: bytes) -> bytes:
         """The answer to a message; it may leave after the next `commit`."""
         try:
-            if verb != "upload" and verb not in self._verbs:
+            if verb not in self._limits:
                 raise WireError("malformed")
-            said = unpack(content, limit=MESSAGE_BYTES)
+            said = unpack(content, limit=self._limits[verb])
             if verb == "upload":
                 return self._upload(name, said, content)
             return self._verbs[verb](name, said)
@@ -94,35 +92,16 @@ class Reception:
             return self._refuse(name, "malformed")
 
     def commit(self) -> None:
-        """Sync what was decided since the last time, and save a checkpoint if it is due."""
+        """Sync what was decided since the last time."""
         self.desk.settle()
         if self._rounds is not None:
             self._rounds.decide(over=self.over)
-        if not self._pending:
-            return
-        self._moment("before log")
-        self._log.append(self._pending)
-        self._pending = []
-        self._moment("after log")
-        if self._log.last - self._saved_at >= self._rules.checkpoint_every:
-            self.save()
-
-    def save(self) -> None:
-        """Write a checkpoint, and forget the log that nobody needs any more."""
-        assert not self._pending
-        if self._log.last == self._saved_at:
-            return
-        self._moment("before checkpoint")
-        needless = write_checkpoint(self._folder, self._work.identity, self._log.last, self.desk.saved())
-        self._saved_at = self._log.last
-        self._moment("after checkpoint")
-        self._log.rotate(needless)
+        self._journal.sync()
 
     def close(self) -> None:
         """Save, and let go of the files."""
         self.commit()
-        self.save()
-        self._log.close()
+        self._journal.close()
 
     def _offer(self, name: str, said: Message) -> bytes:
         if self.over:
@@ -138,6 +117,8 @@ class Reception:
         if member is None or incarnation != member.incarnation:
             wanted = _number(said, "wants", none=True)
             number = wanted if wanted in self.desk.free else next(iter(self.desk.free), -1)
+            if member is not None:
+                self.patience.strike(name)  # disks are rarely lost; who does this again and again fills ours
             self._note("member", name, number=number if member is None else member.number, incarnation=incarnation)
         elif member.last is not None and (last is None or last < member.last):
             return pack({"answer": "behind", "last": member.last})
@@ -179,21 +160,18 @@ class Reception:
         return pack({"answer": "chunk"}, {"chunk": _as_array(part)}) if part else self._refuse(name, "malformed")
 
     def _chunk(self, name: str, said: Message) -> bytes:
-        """A chunk of an upload; each device has room for one."""
-        digest, size = str(said.header["whole"]), _number(said, "size")
-        if self._parts.get(name) is None or self._parts[name].digest != digest:
-            self._parts[name] = Assembly(digest, size, self.desk.upload_bytes + _SLACK)
-        self._parts[name].add(_number(said, "number"), said.tensors["chunk"].tobytes())
+        """A chunk of an upload."""
+        digest, size, number = str(said.header["whole"]), _number(said, "size"), _number(said, "number")
+        if not self._parts.add(name, digest, size, number, said.tensors["chunk"].tobytes()):
+            return pack({"answer": "later", "seconds": 2.0})
         return pack({"answer": "chunk"})
 
     def _upload(self, name: str, said: Message, content: bytes) -> bytes:
         if "whole" in said.header:
-            parts = self._parts.get(name)
-            if parts is None or parts.digest != said.header["whole"] or parts.missing:
+            whole = self._parts.take(name, said.header["whole"])
+            if whole is None:
                 return pack({"answer": "again"})  # this process has not got them; the device sends them once more
-            content = parts.content()
-            del self._parts[name]
-            said = unpack(content, limit=self.desk.upload_bytes + _SLACK)
+            said, content = unpack(whole, limit=self.desk.upload_bytes + _SLACK), whole
         member, turn, incarnation = self.desk.members.get(name), _number(said, "turn"), _incarnation(said)
         if member is None or incarnation != member.incarnation:
             known = member is not None and incarnation in member.past
@@ -241,6 +219,8 @@ class Reception:
             return pack({"answer": "lost"})
         if not isinstance(scores, dict) or scores.keys() != self._columns:
             return self._refuse(name, "malformed")
+        if not self._wants_score(name):
+            return pack({"answer": "noted"})  # it was, or nobody has asked: scores that pile up would fill the disk
         numbers = {column: float(score) for column, score in scores.items()}
         self._note("score", name, client=member.number, updates=self.desk.updates, scores=numbers)
         return pack({"answer": "noted"})
@@ -253,22 +233,6 @@ class Reception:
 
     def _newest(self) -> str:
         return self._models.newest(self.desk.version)
-
-    def _note(
-        self,
-        kind: str,
-        name: str,
-        tensors: dict[str, np.ndarray] | None = None,
-        packed: PackedArrays = PackedArrays(b"", ""),
-        **facts: Any,
-    ) -> None:
-        """Decide something: it is in the state at once, and in the log before anybody hears of it."""
-        said = {"kind": kind, "name": name, "time": self._clock.now(), **facts}
-        self._pending.append(pack(said, packed))
-        try:
-            self.desk.apply(Message(said, tensors or {}))
-        except (KeyError, TypeError, ValueError, OverflowError) as fault:
-            raise RuntimeError("a record cannot be applied") from fault  # which is no fault of whoever sent a message
 
     def _refuse(self, name: str, why: str) -> bytes:
         self._count(name, why)

@@ -1,10 +1,9 @@
 """A server on the network: messages wait in a line, are answered together, and leave when the log is synced.
 
-Zenoh's threads only put messages in the line. Which rules hold for whom is read from the roster; when that changes, a
-new session is opened with new rules, and devices connect again by themselves.
+Zenoh's threads only put messages in the line, and answers leave by threads of their own. Which rules hold for whom is
+read from the roster; when that changes, a new session is opened with new rules, and devices connect again.
 """
 
-import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,16 +14,16 @@ from idiolect.deploy.access import needs_zenoh, server_config
 from idiolect.deploy.assignment import Assignment
 from idiolect.deploy.keys import Identity
 from idiolect.deploy.roster import Roster, checked_name, read_roster
+from idiolect.deploy.serving.outbox import Outbox
 from idiolect.deploy.serving.reception import Reception
 from idiolect.deploy.serving.status_file import write_status
+from idiolect.deploy.serving.waiting_line import Waiting, WaitingLine
 from idiolect.deploy.wire import pack
 from idiolect.errors import UserMistake
 
 if TYPE_CHECKING:
     from zenoh import Query
 
-_AT_ONCE = 256  # messages that are synced together
-_WAITING = 10_000  # messages in the line; more are not taken
 _LOOK_UP = 0.2  # seconds after which the server looks up, even if nothing has come
 _STATUS = 2.0  # seconds between two looks at the roster, and two writings of the status
 
@@ -44,7 +43,7 @@ class Service:
     ) -> None:
         self._work, self._reception, self._identity, self._endpoint = work, reception, identity, endpoint
         self._moment, self._notice = moment, notice
-        self._line: queue.Queue[tuple[str, str, bytes, Query]] = queue.Queue(_WAITING)
+        self._line, self._outbox = WaitingLine(), self._new_outbox()
         self._heard: dict[str, float] = {}  # by name: when it was heard last
 
     def run(self, done: Callable[[], bool], status: Path) -> None:
@@ -66,20 +65,17 @@ class Service:
             self._answer_some()
 
     def _answer_some(self) -> None:
-        try:
-            waiting = [self._line.get(timeout=_LOOK_UP)]
-        except queue.Empty:
-            self._reception.commit()  # a round may be due
-            return
-        while len(waiting) < _AT_ONCE and not self._line.empty():
-            waiting.append(self._line.get())
+        self._outbox.look()
+        waiting = self._line.some(_LOOK_UP)
         # Updates first: whoever asks for a turn then gets the model that they came to, which is made once for all.
-        waiting.sort(key=lambda message: message[1] != "upload")
-        answers = [(query, self._reception.answer(name, verb, content)) for name, verb, content, query in waiting]
-        self._reception.commit()
+        waiting.sort(key=lambda message: message.verb != "upload")
+        answers = [self._reception.answer(message.name, message.verb, message.content) for message in waiting]
+        self._reception.commit()  # also if there is nothing: a round may be due
+        if not waiting:
+            return
         self._moment("before reply")
-        for query, answer in answers:
-            _reply(query, answer)
+        for message, answer in zip(waiting, answers, strict=True):
+            self._outbox.put(message.name, message.query, answer)
         self._moment("after reply")
 
     @contextmanager
@@ -93,7 +89,14 @@ class Service:
         with session:
             session.declare_queryable(f"idiolect/{self._work.run}/*/*", self._put)
             session.declare_queryable("idiolect/hello/*", self._greet)
-            yield
+            try:
+                yield
+            finally:
+                self._outbox.close()  # while there is a session to send by
+                self._outbox = self._new_outbox()
+
+    def _new_outbox(self) -> Outbox:
+        return Outbox(_reply, self._reception.patience.strike)
 
     def _put(self, query: Any) -> None:
         """A message, on one of Zenoh's threads. Its key is all that tells whose it is, and the rules vouch for it."""
@@ -101,16 +104,19 @@ class Service:
         try:
             self._heard[checked_name(name)] = time.time()
             wait = self._reception.patience.wait(name)
-            if wait > 0:
-                return _reply(query, pack({"answer": "later", "seconds": round(wait, 3)}))
-            self._line.put_nowait((name, verb, query.payload.to_bytes(), query))
-        except queue.Full:
-            _reply(query, pack({"answer": "later", "seconds": 1.0}))
+            if not wait and not self._line.put(Waiting(name, verb, query.payload.to_bytes(), query)):
+                wait = 1.0  # there is no room
+            if wait:
+                self._outbox.put(name, query, pack({"answer": "later", "seconds": round(wait, 3)}))
         except (UserMistake, AttributeError):  # a name that is none, as only --insecure lets in; or no payload
             query.drop()
 
-    def _greet(self, query: "Query") -> None:
-        _reply(query, pack(self._work.about()))
+    def _greet(self, query: Any) -> None:
+        name = str(query.key_expr).rpartition("/")[2]
+        if self._reception.patience.wait(name):
+            query.drop()  # it has asked too often, or is put off
+        else:
+            self._outbox.put(name, query, pack(self._work.about()))
 
     def _roster(self) -> Roster:
         if self._identity is None:

@@ -53,6 +53,11 @@ class WriteAheadLog:
                     expected += 1
                     yield record
 
+    @property
+    def length(self) -> int:
+        """How many bytes the file has that is being written."""
+        return self._file.tell()
+
     def append(self, contents: Sequence[bytes]) -> None:
         """Write records and sync them: when this returns, they are there for good."""
         try:
