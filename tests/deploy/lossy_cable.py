@@ -19,12 +19,18 @@ DEVICE, ADDRESSES = "cable0", ("10.77.0.1", "10.77.0.2")
 _SETIFF, _TUN, _BARE, _NEWNET = 0x400454CA, 0x0001, 0x1000, 0x40000000
 
 
-def end_in(namespace: str, address: str) -> int:
-    """One end of the cable, plugged into a namespace."""
+def enter(namespace: str) -> None:
+    """Move this thread, and those that it starts, to a namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     handle = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
     if libc.setns(handle, _NEWNET):
         raise OSError(ctypes.get_errno(), "setns")
+    os.close(handle)
+
+
+def end_in(namespace: str, address: str) -> int:
+    """One end of the cable, plugged into a namespace."""
+    enter(namespace)
     end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(end, _SETIFF, struct.pack("16sH", DEVICE.encode(), _TUN | _BARE))
     for command in (f"addr add {address}/24 dev {DEVICE}", f"link set {DEVICE} up", "link set lo up"):

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.deploy import lossy_cable
 from tests.deploy.loopback import free_endpoint, issue_all, until
 
 NAMES = ("alice", "bob", "carol")
@@ -58,8 +59,9 @@ class Deployment:
         return self._start("server", "serve", out=str(self.out), keys=str(self.keys / "server"), **settings)
 
     def join(self, name: str, who: str = "", **settings: Any) -> BaseProcess:
-        mine = {"keys": str(self.keys / name), "state": str(self.folder / f"state-{name}"), **settings}
-        return self._start(who or name, "join", name=name, data=f"recipe:{self.names.index(name)}", **mine)
+        mine = {"keys": str(self.keys / name), "state": str(self.folder / f"state-{name}")}
+        mine |= {"data": f"recipe:{self.names.index(name)}", **settings}
+        return self._start(who or name, "join", name=name, **mine)
 
     def _start(self, who: str, what: str, **settings: Any) -> BaseProcess:
         told = {"recipe": str(self.recipe), "endpoint": self.endpoint, **settings}
@@ -118,6 +120,8 @@ def run(what: str, told: dict[str, Any], log: Path) -> None:
     with open(log, "a", buffering=1) as sys.stdout:
         sys.stderr = sys.stdout
         faulthandler.register(signal.SIGUSR1, sys.stdout, all_threads=True)  # where does it stand?
+        if "space" in told:
+            lossy_cable.enter(told["space"])  # before there are threads, which would stay outside
         from idiolect.errors import UserMistake
 
         try:
@@ -131,7 +135,7 @@ def _work(told: dict[str, Any]) -> Any:
     from idiolect.deploy.assignment import assignment
     from idiolect.experiments.recipe_files import load_recipe
 
-    return assignment(load_recipe(told["recipe"]), None)
+    return assignment(load_recipe(told["recipe"]), None, own=told.get("data"))
 
 
 def _serve(told: dict[str, Any]) -> None:
@@ -154,5 +158,25 @@ def _join(told: dict[str, Any]) -> None:
 
     where = (told["endpoint"], told["name"], Path(told["keys"]), told["data"], Path(told["state"]))
     moment = dies_at(told.get("dies"), told.get("occurrence", 1), told.get("how", signal.SIGKILL))
+    if "lies" in told:
+        _lie(told["lies"])
     with stopping_gently(say) as stopping:
         print(join(_work(told), *where, turns=told.get("turns"), stop=stopping.asked, moment=moment, notice=say))
+
+
+def _lie(factor: float) -> None:
+    """From now on, this process sends its updates so many times as long."""
+    import numpy as np
+
+    from idiolect.deploy.joining.line import Line
+    from idiolect.deploy.wire import pack, unpack
+
+    honestly = Line.ask
+
+    def ask(line: Line, verb: str, content: bytes) -> Any:
+        if verb == "upload":
+            said, tensors = unpack(content, limit=2**30)
+            content = pack(said, {name: (np.float32(factor) * array) for name, array in tensors.items()})
+        return honestly(line, verb, content)
+
+    Line.ask = ask  # type: ignore[method-assign]

@@ -1,50 +1,25 @@
 """Real peers on real links that lose packets and are cut: two network namespaces, joined by a cable of ours."""
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from idiolect.deploy import keys
 from idiolect.network.topologies import topology
 from tests.deploy import lossy_cable
+from tests.deploy.namespaces import cable, spaces
 from tests.deploy.peer_network import PeerNetwork, largest, ledger
 
 pytest.importorskip("zenoh")
 pytestmark = pytest.mark.slow
+__all__ = ["spaces"]  # a fixture
 
 GRAPH = topology(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 0)])  # a0, a1 here; a2, a3 there
 HORIZON = 60
-
-
-@pytest.fixture
-def spaces():
-    """Two network namespaces, where they can be made."""
-    if shutil.which("ip") is None or os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("needs root, `ip` and /dev/net/tun")
-    names = [f"idiolect-{os.getpid()}-{end}" for end in "ab"]
-    for name in names:
-        if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
-            pytest.skip("network namespaces cannot be made here")
-    yield names
-    for name in names:
-        subprocess.run(["ip", "netns", "del", name], check=True)
-
-
-@contextlib.contextmanager
-def cable(spaces, loss: float, cut: Path):
-    command = [sys.executable, lossy_cable.__file__, *spaces, str(loss), "1", str(cut)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "plugged in\n"
-            yield
-        finally:
-            process.kill()
 
 
 @contextlib.contextmanager

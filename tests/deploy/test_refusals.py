@@ -195,7 +195,8 @@ def test_a_large_model_travels_in_chunks_both_ways(tmp_path, monkeypatch):
 
 def test_chunks_are_bounded_and_one_upload_at_a_time(world):
     size = world.open_server().desk.upload_bytes + 2**20
-    assert ask_raw(world, "alice", "chunk", {"whole": "x", "size": size, "number": 0})["why"] == "too long"
+    told, part = {"whole": "x", "size": size, "number": 0}, {"chunk": np.zeros(CHUNK_BYTES, np.uint8)}
+    assert ask_raw(world, "alice", "chunk", told, part)["why"] == "too long"
     assert ask_raw(world, "alice", "upload", {"whole": "x"}) == {"answer": "again"}
 
 

@@ -234,9 +234,13 @@ class Reception:
     def _newest(self) -> str:
         return self._models.newest(self.desk.version)
 
-    def _refuse(self, name: str, why: str) -> bytes:
+    def hold_against(self, name: str, why: str) -> None:
+        """A device has done what it should not: it is counted, and has to wait if that goes on."""
         self._count(name, why)
         self.patience.strike(name)
+
+    def _refuse(self, name: str, why: str) -> bytes:
+        self.hold_against(name, why)
         return pack({"answer": "refused", "why": why})
 
     def _count(self, name: str, why: str) -> None:

@@ -96,7 +96,7 @@ class Service:
                 self._outbox = self._new_outbox()
 
     def _new_outbox(self) -> Outbox:
-        return Outbox(_reply, self._reception.patience.strike)
+        return Outbox(_reply, lambda name: self._reception.hold_against(name, "does not read"))
 
     def _put(self, query: Any) -> None:
         """A message, on one of Zenoh's threads. Its key is all that tells whose it is, and the rules vouch for it."""
