@@ -26,7 +26,8 @@ coverage: $(VENV)/.coverage
 # release does not import with this PyTorch.
 test-torch: $(TORCH_VENV)/.test
 	$(TORCH_VENV)/bin/pytest -n auto -rs tests/torch $(addprefix tests/data/test_,library_sources.py token_models.py picture_folders.py) \
-	  tests/tracking
+	  tests/tracking tests/deploy/test_own_rows.py
+	$(TORCH_VENV)/bin/pytest -rs -m slow tests/deploy/test_parquet_tables.py
 	$(TORCH_VENV)/bin/pytest -k torch tests/test_public_names.py tests/test_docs.py
 
 # Flower holds a few libraries at older versions, so it has an environment of its own. FLOWER="-m slow -s": a real SuperLink.
@@ -48,7 +49,7 @@ slow: $(VENV)/.browser
 
 # Real processes on loopback with certificates: servers, devices and peers are killed at every durable write and sending.
 real: $(VENV)/.test
-	$(BIN)/pytest -m 'slow or not slow' tests/deploy
+	$(BIN)/pytest -m 'slow or not slow' tests/deploy tests/watching
 
 # Reports in a real browser, if there is a chromium; part of `make slow`. What they show need not be computed fast.
 browser: $(VENV)/.browser
@@ -136,7 +137,7 @@ $(VENV)/.browser: $(BIN)/python pyproject.toml
 $(TORCH_VENV)/.test: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TORCHAX)' transformers peft \
-	  -e '.[datasets,equinox,flax,haiku,images,onnx,tables,tensorboard,torch]' hypothesis pytest pytest-xdist
+	  -e '.[datasets,equinox,flax,haiku,images,onnx,tables,tensorboard,torch,zenoh]' hypothesis pytest pytest-xdist
 	touch $@
 
 $(DOCS_VENV)/.docs: pyproject.toml

@@ -1,6 +1,7 @@
 """Keys and endpoints for tests with real sessions on this machine."""
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,9 @@ from typing import Any
 
 from idiolect.deploy import keys
 from idiolect.deploy.access import needs_zenoh
+
+# How much longer than usual to wait for others, on a machine that is busy with other things.
+PATIENCE = float(os.environ.get("IDIOLECT_PATIENCE", "1"))
 
 
 def free_endpoint(kind: str = "tls") -> str:
@@ -41,7 +45,7 @@ def ask(session: Any, key: str, payload: bytes = b"?", seconds: float = 3.0) -> 
 
 def until(there: Callable[[], Any], seconds: float = 60.0) -> Any:
     """What comes to be, within a while."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not (found := there()):
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)

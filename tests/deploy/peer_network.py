@@ -20,7 +20,7 @@ from idiolect.deploy.peers.network_ledger import PeerStock, take_peer_stock
 from idiolect.deploy.peers.peer_setup import network_rules, set_up_peer
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.network.topologies import Topology
-from tests.deploy.loopback import free_endpoint
+from tests.deploy.loopback import PATIENCE, free_endpoint
 
 RECIPE = """
 seeds = [0]
@@ -85,7 +85,7 @@ class PeerNetwork:
 
     def wait(self, rounds: int, seconds: float = 240.0, names: list[str] | None = None) -> None:
         """Until all of them have come so far since now."""
-        began, end = time.time(), time.monotonic() + seconds
+        began, end = time.time(), time.monotonic() + PATIENCE * seconds
         names = names or self.names
         while not all(self.told(name)["round"] >= rounds and self.told(name)["written"] > began for name in names):
             assert time.monotonic() < end, [self.told(name) for name in names] + [self.said(name) for name in names]

@@ -8,6 +8,7 @@ import faulthandler
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy import lossy_cable
-from tests.deploy.loopback import free_endpoint, issue_all, until
+from tests.deploy.loopback import PATIENCE, free_endpoint, issue_all, until
 
 NAMES = ("alice", "bob", "carol")
 RECIPE = """
@@ -88,7 +89,7 @@ class Deployment:
         until(lambda: self.status()["updates"] >= count, seconds)
 
     def wait(self, who: str, seconds: float = 300.0) -> int | None:
-        self.processes[who].join(seconds)
+        self.processes[who].join(PATIENCE * seconds)
         if self.processes[who].exitcode is None:
             self.show()
         return self.processes[who].exitcode
@@ -122,6 +123,8 @@ def run(what: str, told: dict[str, Any], log: Path) -> None:
         faulthandler.register(signal.SIGUSR1, sys.stdout, all_threads=True)  # where does it stand?
         if "space" in told:
             lossy_cable.enter(told["space"])  # before there are threads, which would stay outside
+        if "room" in told:  # a file may have so many bytes, as if the disk were full then
+            resource.setrlimit(resource.RLIMIT_FSIZE, (told["room"], resource.RLIM_INFINITY))
         from idiolect.errors import UserMistake
 
         try:
@@ -154,12 +157,15 @@ def _serve(told: dict[str, Any]) -> None:
 def _join(told: dict[str, Any]) -> None:
     from idiolect.commands.arguments import say
     from idiolect.commands.stopping import stopping_gently
+    from idiolect.deploy.joining import line
     from idiolect.deploy.joining.membership import join
 
     where = (told["endpoint"], told["name"], Path(told["keys"]), told["data"], Path(told["state"]))
     moment = dies_at(told.get("dies"), told.get("occurrence", 1), told.get("how", signal.SIGKILL))
     if "lies" in told:
         _lie(told["lies"])
+    for name, value in told.get("line", {}).items():  # what this version of idiolect says of itself
+        setattr(line, name, value)
     with stopping_gently(say) as stopping:
         print(join(_work(told), *where, turns=told.get("turns"), stop=stopping.asked, moment=moment, notice=say))
 

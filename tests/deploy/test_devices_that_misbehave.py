@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from idiolect.deploy import certificates, keys
-from tests.deploy.loopback import until
+from tests.deploy.loopback import PATIENCE, until
 from tests.deploy.processes import RECIPE, Deployment
 from tests.deploy.slow_reader import start_reader
 from tests.deploy.test_deployment import assert_replays
@@ -20,7 +20,7 @@ from tests.deploy.test_matrix import ledger
 pytest.importorskip("zenoh")
 pytestmark = pytest.mark.slow
 FIVE = ("alice", "bob", "carol", "dave", "eve")
-SECONDS = 90  # that a certificate lasts; starting a device may take long
+SECONDS = int(150 * PATIENCE)  # that a certificate lasts; starting a device may take long
 
 
 def test_a_fifth_of_the_devices_lies_and_is_refused_counted_and_put_off_and_the_others_learn(tmp_path):
@@ -51,15 +51,17 @@ def accuracy(run: Deployment) -> float:
 
 def test_a_certificate_ends_while_its_device_is_connected_and_a_new_one_goes_on(tmp_path, monkeypatch):
     with Deployment(tmp_path) as run:
+        run.serve(updates=10_000)
+        for name in ("alice", "bob"):
+            run.join(name)
+        run.until_updates(1)
         ends = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=SECONDS)
         with monkeypatch.context() as patched:
             for module in (certificates, keys):
                 patched.setattr(module, "now", lambda: ends - dt.timedelta(days=1))
             keys.revoke(run.keys, "carol")
             keys.issue(run.keys, "carol", days=1)
-        run.serve(updates=10_000)
-        for name in run.names:
-            run.join(name)
+        run.join("carol")
         until(lambda: run.status()["devices"].get("carol", {}).get("last") is not None, SECONDS)
         until(lambda: dt.datetime.now(dt.UTC) > ends, 2 * SECONDS)
         until(lambda: "nobody answers carol" in run.said("carol"), 200)

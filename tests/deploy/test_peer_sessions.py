@@ -121,6 +121,15 @@ def test_who_asks_is_told_what_was_heard_of_it_in_parts_and_of_nobody_else(peers
         assert [reply for reply in curious.get(key, timeout=1.0) if reply.ok] == []
 
 
+def test_an_answer_that_never_ends_is_not_asked_for(peers):
+    loopback.until(lambda: peers["a0"].session.ask("a1", timeout=1.0))
+    honest, peers["a1"].session._answer = peers["a1"].session._answer, lambda of: [b"more"] * 1000
+    try:
+        assert peers["a0"].session.ask("a1", timeout=5.0) is None
+    finally:
+        peers["a1"].session._answer = honest
+
+
 def test_a_session_that_was_opened_again_hears_as_before_and_others_see_it_go_and_come(peers):
     peers["a1"].session.reopen()
     peers["a1"].parcels.clear()

@@ -113,6 +113,8 @@ class PeerSession:
                 return None
             attached = replies[0].ok.attachment.to_bytes()
             total = int.from_bytes(attached[:4], "little")
+            if total > self._deep:
+                return None  # no letter has so many, and one that never ends is not asked for
             if total:
                 parcels.append(replies[0].ok.payload.to_bytes())
         return parcels
