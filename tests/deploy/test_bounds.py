@@ -53,19 +53,21 @@ def test_whoever_does_not_read_holds_up_nobody_and_is_told_on():
             assert read.wait(60)
         sent.append((query, answer))
 
-    outbox = Outbox(send, told.append)
-    outbox.put("eve", "eve", b"1")
-    outbox.put("eve", "eve", b"2")
+    outbox = Outbox(send, told.append, too_long=0.1)
+    for number in range(9):
+        outbox.put("eve", "eve", b"%d" % number)
     for number in range(3):
         outbox.put("bob", "bob", b"%d" % number)
     until(lambda: outbox.look() or len(sent) == 3)
     assert sent == [("bob", b"0"), ("bob", b"1"), ("bob", b"2")]
-    assert told == ["eve"]
     read.set()
-    until(lambda: ("eve", b"1") in sent)
+    until(lambda: len(sent) == 8)
+    outbox.put("eve", "eve", b"later")
     outbox.put("bob", "bob", b"last")
     outbox.close()
-    assert sent[3:] == [("eve", b"1"), ("bob", b"last")], "what came for eve while she did not read is dropped"
+    assert told == ["eve"]
+    assert [answer for query, answer in sent if query == "eve"][:5] == [b"0", b"1", b"2", b"3", b"4"], "a few wait"
+    assert {("eve", b"later"), ("bob", b"last")} == set(sent[8:]), "and when she reads, she is told as before"
 
 
 def test_uploads_that_have_begun_share_some_room_and_the_silent_ones_make_place():

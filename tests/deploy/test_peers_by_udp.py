@@ -8,7 +8,7 @@ import pytest
 
 from idiolect.network.topologies import topology
 from tests.deploy import lossy_relay
-from tests.deploy.loopback import free_endpoint
+from tests.deploy.loopback import PATIENCE, free_endpoint
 from tests.deploy.peer_network import PeerNetwork, largest, ledger
 
 pytest.importorskip("zenoh")
@@ -54,7 +54,10 @@ def peers_of(network: PeerNetwork):
         for process in started:
             process.terminate()
         for process in started:
-            process.wait(60)
+            try:
+                process.wait(60 * PATIENCE)
+            finally:
+                process.kill()
 
 
 def test_half_of_all_datagrams_is_lost_and_no_mass_is(tmp_path):

@@ -1,8 +1,8 @@
 """Answers on their way out, so that a device that does not read holds up nobody else.
 
 To send may take long: Zenoh waits for a link whose other end does not read, and closes it after some seconds. One
-thread sends everything; if it is held up, another takes its place, and the first one ends when it is free. While
-somebody holds up a thread, what else is for it is dropped; if it ever listens again, it asks again.
+thread sends everything; if it is held up, another takes its place, and the first one ends when it is free. What else is
+for the one that held it up waits for that, a few answers at most; if they are dropped, it asks again.
 """
 
 import queue
@@ -12,18 +12,26 @@ from collections.abc import Callable
 from typing import Any
 
 _HELD_UP = 0.2  # seconds over one answer, after which another thread takes over
+_TOO_LONG = 2.0  # seconds after which whoever it is for is told on
 _BYTES = 64 * 2**20  # that may wait; whoever puts in more waits as well
+_EACH = 4  # answers that wait for one who holds up a thread
 
 
 class Outbox:
     """Sends answers by `send(query, answer)`, from threads of its own. `held_up` hears who does not read."""
 
-    def __init__(self, send: Callable[[Any, bytes], None], held_up: Callable[[str], None] = lambda name: None) -> None:
-        self._send, self._held_up = send, held_up
+    def __init__(
+        self,
+        send: Callable[[Any, bytes], None],
+        held_up: Callable[[str], None] = lambda name: None,
+        *,
+        too_long: float = _TOO_LONG,
+    ) -> None:
+        self._send, self._held_up, self._too_long = send, held_up, too_long
         self._waiting: queue.SimpleQueue[tuple[str, Any, bytes] | None] = queue.SimpleQueue()
         self._lock, self._sent = threading.Lock(), threading.Condition()
         self._bytes, self._closed = 0, False
-        self._stuck: set[str] = set()  # for whom a thread waits that was given up
+        self._stuck: dict[str, list[tuple[Any, bytes]]] = {}  # who holds up a thread that was given up; what waits
         self._busy: tuple[str, float] | None = None  # for whom the present one is sending, and since when
         self._thread = self._start()
 
@@ -39,13 +47,10 @@ class Outbox:
     def look(self) -> None:
         """See whether somebody holds up the thread; called every now and then."""
         with self._lock:
-            if self._busy is None or time.monotonic() - self._busy[1] < _HELD_UP:
-                return
-            name, _ = self._busy
-            self._stuck.add(name)
-            self._busy = None
-            self._thread = self._start()
-        self._held_up(name)
+            if self._busy is not None and time.monotonic() - self._busy[1] > _HELD_UP:
+                self._stuck[self._busy[0]] = []
+                self._busy = None
+                self._thread = self._start()
 
     def close(self) -> None:
         """Send what is there, as far as it is read."""
@@ -61,20 +66,39 @@ class Outbox:
         return thread
 
     def _run(self) -> None:
-        me = threading.current_thread()
         while (item := self._waiting.get()) is not None:
             name, query, answer = item
             with self._lock:
-                dropped = name in self._stuck
-                self._busy = None if dropped else (name, time.monotonic())
-            if not dropped:
-                self._send(query, answer)
-            del item, query  # a question that is forgotten is over for Zenoh, too
+                held = self._stuck.get(name)
+                if held is None:
+                    self._busy = (name, time.monotonic())
+                elif len(held) < _EACH:
+                    held.append((query, answer))
+            if held is None and not self._deliver(name, query, answer):
+                return
             with self._sent:
                 self._bytes -= len(answer)
                 self._sent.notify()
+            del item, query, answer, held  # a question that is forgotten is over for Zenoh, too
+
+    def _deliver(self, name: str, query: Any, answer: bytes) -> bool:
+        """Send an answer; whether this thread goes on, or another one has taken its place."""
+        more: list[tuple[Any, bytes]] | None = [(query, answer)]
+        replaced = False
+        while more:
+            began = time.monotonic()
+            self._send(*more.pop(0))
+            if time.monotonic() - began > self._too_long:
+                self._held_up(name)
             with self._lock:
-                if self._thread is not me:
-                    self._stuck.discard(name)
-                    return
-                self._busy = None
+                replaced = replaced or threading.current_thread() is not self._thread
+                if not replaced:
+                    self._busy = None
+                elif not more:
+                    more, self._stuck[name] = self._stuck[name], []
+                    if not more:
+                        del self._stuck[name]
+        if replaced:
+            with self._sent:
+                self._bytes -= len(answer)
+        return not replaced
