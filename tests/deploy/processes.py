@@ -8,7 +8,6 @@ import faulthandler
 import json
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import time
@@ -17,7 +16,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from tests.deploy import lossy_cable
 from tests.deploy.loopback import PATIENCE, free_endpoint, issue_all, until
 
 NAMES = ("alice", "bob", "carol")
@@ -121,10 +119,7 @@ def run(what: str, told: dict[str, Any], log: Path) -> None:
     with open(log, "a", buffering=1) as sys.stdout:
         sys.stderr = sys.stdout
         faulthandler.register(signal.SIGUSR1, sys.stdout, all_threads=True)  # where does it stand?
-        if "space" in told:
-            lossy_cable.enter(told["space"])  # before there are threads, which would stay outside
-        if "room" in told:  # a file may have so many bytes, as if the disk were full then
-            resource.setrlimit(resource.RLIMIT_FSIZE, (told["room"], resource.RLIM_INFINITY))
+        _confine(told)
         from idiolect.errors import UserMistake
 
         try:
@@ -132,6 +127,18 @@ def run(what: str, told: dict[str, Any], log: Path) -> None:
         except UserMistake as mistake:
             print(mistake)
             sys.exit(2)
+
+
+def _confine(told: dict[str, Any]) -> None:
+    """To a network namespace, or to a disk that seems full; not every system has what that takes."""
+    if "space" in told:
+        from tests.deploy import lossy_cable
+
+        lossy_cable.enter(told["space"])  # before there are threads, which would stay outside
+    if "room" in told:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (told["room"], resource.RLIM_INFINITY))  # bytes of a file
 
 
 def _work(told: dict[str, Any]) -> Any:
@@ -159,6 +166,7 @@ def _join(told: dict[str, Any]) -> None:
     from idiolect.commands.stopping import stopping_gently
     from idiolect.deploy.joining import line
     from idiolect.deploy.joining.membership import join
+    from idiolect.errors import Interrupted
 
     where = (told["endpoint"], told["name"], Path(told["keys"]), told["data"], Path(told["state"]))
     moment = dies_at(told.get("dies"), told.get("occurrence", 1), told.get("how", signal.SIGKILL))
@@ -167,7 +175,10 @@ def _join(told: dict[str, Any]) -> None:
     for name, value in told.get("line", {}).items():  # what this version of idiolect says of itself
         setattr(line, name, value)
     with stopping_gently(say) as stopping:
-        print(join(_work(told), *where, turns=told.get("turns"), stop=stopping.asked, moment=moment, notice=say))
+        try:
+            print(join(_work(told), *where, turns=told.get("turns"), stop=stopping.asked, moment=moment, notice=say))
+        except Interrupted:  # while nobody answered, as the command has it
+            print("stopped")
 
 
 def _lie(factor: float) -> None:

@@ -14,7 +14,7 @@ from tests.deploy.processes import Deployment
 
 def start_reader(run: Deployment, name: str, questions: int) -> BaseProcess:
     """Start it; it knows the run from the server's status."""
-    told = (str(run.keys / name), run.endpoint, name, run.status()["identity"][:16], questions)
+    told = (str(run.keys / name), run.endpoint, name, run.status()["identity"][:16], questions, run.names.index(name))
     process = multiprocessing.get_context("spawn").Process(
         target=ask_and_not_read, args=(*told, run.folder / "reader.log")
     )
@@ -22,11 +22,11 @@ def start_reader(run: Deployment, name: str, questions: int) -> BaseProcess:
     return process
 
 
-def ask_and_not_read(folder: str, endpoint: str, name: str, run: str, questions: int, log: Path) -> None:
+def ask_and_not_read(folder: str, endpoint: str, name: str, run: str, questions: int, wants: int, log: Path) -> None:
     log.write_text("")
     with session(device_config(keys.read_identity(Path(folder)), endpoint, name)) as mine:
         until(lambda: list(mine.get(f"idiolect/hello/{name}", payload=pack({}), timeout=3.0)), 60)
-        asked = pack({"incarnation": "0" * 16, "last": None, "has": None, "wants": None})
+        asked = pack({"incarnation": "0" * 16, "last": None, "has": None, "wants": wants})
         stands_still = needs_zenoh().handlers.Callback(lambda reply: time.sleep(3600), indirect=False)
         for _ in range(questions):
             mine.get(f"idiolect/{run}/{name}/offer", stands_still, payload=asked, timeout=600.0)
