@@ -7,6 +7,7 @@ import pytest
 
 from idiolect.cli import main
 from idiolect.deploy.peers.graph_files import read_graph
+from idiolect.deploy.peers.peer_status import PeerStatus
 from idiolect.errors import UserMistake
 
 GOOD = """
@@ -105,3 +106,8 @@ def test_without_zenoh_it_says_what_to_install(tmp_path, capsys, monkeypatch):
 def test_status_of_a_network_that_never_ran(tmp_path, capsys):
     assert main(["network", "status", str(written(tmp_path, GOOD))]) == 0
     assert "a0: never ran" in capsys.readouterr().out
+
+
+def test_status_tells_whom_a_peer_has_heard_just_now_and_not_whom_it_never_heard():
+    hears = {"a1": {"silent": 0.0}, "a2": {"silent": None}, "a3": {"silent": 7.0}}
+    assert PeerStatus("a0", True, {"hears": hears}).silent == {"a1": 0.0, "a3": 7.0}

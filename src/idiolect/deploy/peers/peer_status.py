@@ -46,7 +46,7 @@ class PeerStatus(NamedTuple):
     @property
     def silent(self) -> dict[str, float]:
         """From whom it has not heard for how many seconds."""
-        return {other: heard["silent"] for other, heard in self.told["hears"].items() if heard["silent"]}
+        return {other: heard["silent"] for other, heard in self.told["hears"].items() if heard["silent"] is not None}
 
 
 def read_peer_status(path: Path) -> dict[str, Any]:
