@@ -77,7 +77,8 @@ class Deployment:
         self.processes[who].join()
 
     def said(self, who: str) -> str:
-        return (self.folder / f"{who}.log").read_text()
+        path = self.folder / f"{who}.log"
+        return path.read_text() if path.exists() else ""  # it has only just been started
 
     def status(self) -> dict[str, Any]:
         path = self.out / "status.json"
