@@ -52,6 +52,7 @@ def test_every_argument_of_every_command_has_help():
                 "default here {'name': 'sgd', 'momentum': 0.9}, else not set"
             ],
         ),
+        ("ring", ["ring: a topology (idiolect, idiolect.network.topologies)"]),
         ("fedrep", ["  private = ['last'], train_order = private_first"]),
         (
             "local",
@@ -61,6 +62,7 @@ def test_every_argument_of_every_command_has_help():
             "digits",
             [
                 "    unseen: number at least 0 below 1; default 0.0",
+                "        The share of clients that take no part in training.",
                 "    model: one of the models: linear, mlp, cnn, resnet; default mlp",
             ],
         ),

@@ -5,6 +5,7 @@ A package adds its own by an entry point in the group `idiolect.<kind>`, a file 
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -52,6 +53,11 @@ class Registry(Mapping[str, Factory]):
         self._installed: dict[str, EntryPoint] | None = None
         REGISTRIES[kind] = self
 
+    @property
+    def one(self) -> str:
+        """What one of this kind is called: `topology` of topologies."""
+        return re.sub("ie$", "y", self.kind.replace("_", " ").removesuffix("s"))
+
     def __getitem__(self, name: str) -> Factory:
         if name not in self._entries:
             point = self._points()[name]
@@ -77,7 +83,7 @@ class Registry(Mapping[str, Factory]):
         known = self._entries.get(name)
         if known is not None and not _same(known.factory, factory):
             raise UserMistake(
-                f"{self.kind[:-1]} '{name}' of {source} has the name of one that comes from {known.source}; "
+                f"{self.one} '{name}' of {source} has the name of one that comes from {known.source}; "
                 "call it something else"
             )
         self._entries[name] = _Entry(factory, source)

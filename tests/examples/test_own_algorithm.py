@@ -5,10 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.survival.ray_runs import prefix
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_algorithm.py"
@@ -26,7 +27,6 @@ os.replace = killed
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-APART = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
 
 
 def run(*arguments: object, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -98,11 +98,6 @@ def test_the_command_line_goes_on_with_it_if_it_names_the_file(whole, tmp_path):
 
 @pytest.mark.slow
 def test_on_ray_it_gives_the_same_bytes(whole, tmp_path):
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed; pip install -e '.[ray]'")
-    apart = bool(shutil.which("unshare")) and not subprocess.run([*APART, "true"], check=False).returncode
-    if not apart and "IDIOLECT_RAY_ANYWHERE" not in os.environ:
-        pytest.skip("no network of its own can be made for Ray here; IDIOLECT_RAY_ANYWHERE=1 runs it all the same")
-    done = run(EXAMPLE, tmp_path / "run", "ray", before=tuple(APART) if apart else ())
+    done = run(EXAMPLE, tmp_path / "run", "ray", before=prefix())
     assert done.returncode == 0, done.stderr
     assert numbers(tmp_path / "run") == numbers(whole[0])

@@ -1,7 +1,4 @@
-"""Real Ray, real processes, real deaths. Run by `test_ray.py`, in a network that has nothing but loopback.
-
-Not collected by name, since Ray listens on every interface that it finds.
-"""
+"""Real deaths of real actors, and all that takes long on Ray. Run by `test_ray.py`, in a network of its own."""
 
 import os
 import signal
@@ -12,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,40 +16,17 @@ from safetensors.numpy import load_file
 
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer
-from idiolect.engines.ray import ActorPool, RayBackend, connected
+from idiolect.engines.ray import ActorPool, RayBackend, actor_pool
+from idiolect.errors import UserMistake
 from idiolect.experiments.cell_results import Result
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.running import Execution, Progress, Services, run_cells
-from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import write_timeline
+from tests.survival.ray_runs import by_ray, by_signal, cluster, experiment_of, killing, on_ray, outcomes, plainly, same
 from tests.survival.test_going_on import ends
-from tests.survival.test_ray import experiment_of, outcomes, plainly, pool_of, same
 
+ray = pytest.fixture(scope="module")(cluster)
 NAMES = ["fedavg", "fedbuff", "persa_fl_me", "qupel_async"]
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    # Ray's workers are nice to others by default; on a busy machine they then take minutes to start.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    with connected() as module:
-        yield module
-
-
-def on_ray(
-    ray: Any,
-    experiment: Experiment,
-    clock: str = "virtual",
-    *,
-    disturb: Callable[[ActorPool, Progress], None] = lambda pool, state: None,
-    checkpointer: Checkpointer = NO_CHECKPOINTS,
-    **settings: Any,
-) -> tuple[list[Result], ActorPool]:
-    """What an experiment comes to; `disturb` is told of every moment, and has the pool at its mercy."""
-    with pool_of(ray, experiment, **{"count": 2, **settings}) as pool, Workers(1) as workers:
-        execution, progress = Execution(partial(RayBackend, pool), clock), partial(disturb, pool)
-        services = Services(workers, progress, lambda label, cells: checkpointer, execution)
-        return list(run_cells(experiment, services)), pool
 
 
 def same_bytes(left: list[Result], right: list[Result]) -> bool:
@@ -66,27 +39,6 @@ def test_the_same_results_as_the_simulator(ray, name):
     found, _ = on_ray(ray, experiment_of(name))
     assert same(found, plainly(name))
     print(f"{name}: as the simulator, to rounding; to the last bit: {same_bytes(found, plainly(name))}")
-
-
-def by_ray(ray: Any, pool: ActorPool) -> None:
-    ray.kill(pool.actor(0))
-
-
-def by_signal(ray: Any, pool: ActorPool) -> None:
-    os.kill(ray.get(pool.actor(1).process.remote()), signal.SIGKILL)
-
-
-def killing(ray: Any, how: list[Callable[[Any, ActorPool], None]], every: int) -> Callable[[ActorPool, Progress], None]:
-    """Kill an actor at every so many moments, as long as there are ways to."""
-    heard = 0
-
-    def disturb(pool: ActorPool, state: Progress) -> None:
-        nonlocal heard
-        heard += 1
-        if how and heard % every == 0:
-            how.pop(0)(ray, pool)
-
-    return disturb
 
 
 @pytest.mark.parametrize("name", ["fedbuff", "qupel_async"])
@@ -165,14 +117,6 @@ def test_the_command_line_stops_goes_on_and_ends_where_the_simulator_does(ray, t
             np.testing.assert_allclose(leaf, other[name], rtol=1e-5, atol=1e-6)
 
 
-def test_an_address_that_does_not_answer_is_one_sentence(tmp_path: Path):
-    (tmp_path / "recipe.toml").write_text(write_experiment(experiment_of("fedbuff")))
-    run = command("run", tmp_path / "recipe.toml", "--out", tmp_path / "out", "--engine", "ray", "--address")
-    done = subprocess.run([*run, "127.0.0.1:1"], capture_output=True, text=True, check=False)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert done.stderr.startswith("idiolect: --address 127.0.0.1:1 does not answer: ")
-
-
 def test_a_frozen_actor_is_replaced(ray):
     """Stopped, not killed: it is there, and says nothing."""
     frozen = []
@@ -185,6 +129,19 @@ def test_a_frozen_actor_is_replaced(ray):
     found, pool = on_ray(ray, experiment_of("fedbuff"), disturb=freeze, patience=20.0)
     assert pool.replaced >= 1
     assert same(found, plainly("fedbuff"))
+
+
+def test_work_that_kills_everybody_ends_the_run_with_a_sentence(ray):
+    def deadly() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    experiment = experiment_of("fedbuff").replace(seeds=[0])
+    with ActorPool(ray, lambda: lambda label, seed: deadly(), count=1) as pool:
+        with pytest.raises(
+            UserMistake, match=r"9 actors died over turn -?\d of client \d; the last one said: \w+Error: "
+        ):
+            outcomes(experiment, Execution(partial(RayBackend, pool)))
+        assert pool.replaced == actor_pool.DEATHS == 8
 
 
 def actors_here() -> list[int]:

@@ -12,8 +12,7 @@ from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.places import Place, opened
 from idiolect.experiments.running import Execution
 from idiolect.experiments.sources import source_of
-from tests.survival.pretended_ray import PretendedRay
-from tests.survival.test_ray import experiment_of
+from tests.survival.ray_runs import experiment_of
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -40,10 +39,8 @@ def test_ray_that_is_not_installed_is_one_sentence(monkeypatch, capsys, file, tm
     assert not out.exists(), "nothing is written for nothing"
 
 
-def test_an_address_that_does_not_answer_is_one_sentence(monkeypatch, capsys, file):
-    ray = PretendedRay()
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setitem(sys.modules, "ray", ray)
+def test_an_address_that_does_not_answer_is_one_sentence(capsys, file):
+    pytest.importorskip("ray", reason="Ray is not installed; pip install -e '.[test]'")
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, but nobody listens
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -51,18 +48,6 @@ def test_an_address_that_does_not_answer_is_one_sentence(monkeypatch, capsys, fi
     assert line.startswith(f"idiolect: --address {address} does not answer: ")
     for wrong in ("nowhere", "host:port", "ray://"):
         assert "must be HOST:PORT" in command(capsys, file("fedbuff"), "--engine", "ray", "--address", wrong)
-
-
-def test_a_ray_that_does_not_start_in_time_is_one_sentence(monkeypatch, capsys, file):
-    def late(**options: object) -> None:
-        raise Exception("The current node timed out during startup.\nAnd more.")
-
-    ray = PretendedRay()
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", late, raising=False)
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    line = command(capsys, file("fedbuff"), "--engine", "ray")
-    assert line == "idiolect: no local Ray could be started: The current node timed out during startup."
 
 
 @pytest.mark.parametrize(
@@ -77,15 +62,6 @@ def test_a_ray_that_does_not_start_in_time_is_one_sentence(monkeypatch, capsys, 
 )
 def test_what_cannot_run_there_is_refused(capsys, file, name, options, words):
     assert words in command(capsys, file(name), *options)
-
-
-def test_a_run_keeps_its_clock(monkeypatch, capsys, file, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray", PretendedRay())
-    out = str(tmp_path / "run")
-    here = ["--out", out, "--engine", "ray", "--set", "seeds=[0]", "horizon=0.3"]
-    assert main(["run", file("fedbuff"), *here, "--clock", "real"]) == 0
-    assert "at real time 0.3" in capsys.readouterr().out
-    assert f"--clock is virtual, but the run in {out} has a real clock" in command(capsys, file("fedbuff"), *here)
 
 
 def test_the_simulator_is_the_default():

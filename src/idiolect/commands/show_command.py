@@ -70,7 +70,7 @@ def _print_algorithm(name: str) -> None:
 
 
 def _print_entry(registry: "Registry", name: str) -> None:
-    kind = registry.kind.replace("_", " ").removesuffix("s")
+    kind = registry.one
     article = "an" if kind[0] in "aeio" else "a"
     factory = registry[name]
     _print_options(f"{name}: {article} {kind} ({registry.source(name)}, {factory.__module__})", factory, {})

@@ -45,7 +45,7 @@ def moreau(
 
     Args:
         lambda_: How strongly theta is held near w.
-        accuracy: nu.
+        accuracy: The gradient norm nu at which the descent stops; at 0 it takes all its iterations.
         iterations: At most so many inner steps.
         inner_step_size: By default 1 / (2 lambda), which is safe while f_i is lambda-smooth.
         batches: Whether all inner steps see the same batch (PersA-FL, pFedMe), or each one a batch of its own (MEMRL).

@@ -1,5 +1,7 @@
 """Image classification: a data set, dealt to clients, with a model and the cross-entropy loss."""
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -101,6 +103,12 @@ def classification(
     return made._replace(classifier=_classifier(model), scaling=scaling)
 
 
+# What is said of the options above is true of a data set's, too.
+_OPTIONS = "".join(re.findall(r"^ {4}clients:.*?(?=^ {4}seed:)", inspect.getdoc(classification) or "", re.M | re.S)) + (
+    "    partition: Who gets which image.\n    model: What gives logits from parameters and images.\n"
+)
+
+
 def image_problem(dataset: str) -> Callable[..., Problem]:
     """A factory of problems on one of the data sets."""
 
@@ -134,7 +142,7 @@ def image_problem(dataset: str) -> Callable[..., Problem]:
         )
 
     factory.__name__ = factory.__qualname__ = dataset
-    factory.__doc__ = f"Images of {dataset}, dealt to clients by a partition, for a model."
+    factory.__doc__ = f"Images of {dataset}, dealt to clients by a partition, for a model.\n\nArgs:\n{_OPTIONS}"
     return factory
 
 

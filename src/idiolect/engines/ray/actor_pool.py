@@ -112,7 +112,7 @@ class RayBackend:
                 self._sent[job.version] = self._pool.ray.put(leaves_of(job.offer))
             except self._pool.ray.exceptions.RayError as reason:
                 why = type(reason).__name__
-                raise _failed(f"a model could not be put into Ray's store: {why}{_advice(why)}") from None
+                raise _failed(f"a model could not be put into Ray's store: {why}{advice(why)}") from None
         return self._sent[job.version]
 
     def _structure(self, job: Job) -> Any:
@@ -144,8 +144,8 @@ class RayPending:
     @property
     def overdue(self) -> bool:
         """Has the actor been silent for too long?"""
-        patience = self._pool.patience * 2 ** min(self._silences, DOUBLINGS)
-        return not self._leaves and time.monotonic() - self._asked > patience
+        waited = time.monotonic() - self._asked
+        return not self._leaves and waited > patience_after(self._silences, self._pool.patience)
 
     def done(self) -> bool:
         """Is it there? An actor that has died, or is silent, is replaced meanwhile."""
@@ -187,7 +187,7 @@ class RayPending:
         if self._deaths > DEATHS:
             raise _failed(
                 f"{self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
-                f"the last one said: {why}{_advice(why)}"
+                f"the last one said: {why}{advice(why)}"
             )
         self._pool.replace(self._number, self._actor)
         self._send()
@@ -197,8 +197,13 @@ def _failed(sentence: str) -> UserMistake:
     return UserMistake(f"--engine ray: {sentence.strip().splitlines()[0]}")
 
 
-def _advice(why: str) -> str:
-    """What may help against what Ray says."""
+def patience_after(silences: int, patience: float) -> float:
+    """How many seconds an actor may say nothing about a turn over which so many before it were silent."""
+    return patience * 2 ** min(silences, DOUBLINGS)
+
+
+def advice(why: str) -> str:
+    """What may help against what Ray says; nothing where nobody knows."""
     hints = {
         "OutOfMemory": "the machine has no memory left: fewer --actors",
         "ObjectStoreFull": "Ray's store is full: start Ray with a larger --object-store-memory",

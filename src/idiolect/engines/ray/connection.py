@@ -40,6 +40,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
         yield ray
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of turns that nobody asks for any more: one was enough
     if address is not None:
         _knock(address)
     with _signals_kept(), warnings.catch_warnings():
