@@ -51,7 +51,18 @@ html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 
 # Pages that report what was found; every other page beside this file is a how-to, also one that is added tomorrow.
-REFERENCE = ["reproduction", "results", "errata", "survival", "lies", "privacy", "speed", "stability", "mutation"]
+REFERENCE = [
+    "leaderboard",
+    "reproduction",
+    "results",
+    "errata",
+    "survival",
+    "lies",
+    "privacy",
+    "speed",
+    "stability",
+    "mutation",
+]
 
 
 def _write_pages(app: Any, config: Any) -> None:
@@ -74,15 +85,15 @@ def _list_pages(app: Any, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("@how-to@", "\n".join(others)).replace("@reference@", "\n".join(REFERENCE))
 
 
-def _offer_notebooks(app: Any, name: str, source: list[str]) -> None:
-    """Notebooks of examples/ are no pages of the site: a link to one offers the file."""
-    source[0] = re.sub(r"\]\((\.\./examples/\w+\.ipynb)\)", r"](<path:\1>)", source[0])
+def _offer_files(app: Any, name: str, source: list[str]) -> None:
+    """Notebooks of examples/ and pages that are whole by themselves are not of the site: a link offers the file."""
+    source[0] = re.sub(r"\]\((\.\./examples/\w+\.ipynb|leaderboard\.html)\)", r"](<path:\1>)", source[0])
 
 
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("config-inited", _write_pages)
     app.connect("source-read", _list_pages)
-    app.connect("source-read", _offer_notebooks)
+    app.connect("source-read", _offer_files)
     app.connect("autodoc-process-docstring", api_pages.plain_docstring)
     app.connect("autodoc-skip-member", api_pages.without_fields)

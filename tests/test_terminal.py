@@ -2,6 +2,7 @@
 
 import pytest
 
+from idiolect.commands.progress_bar import time_left
 from idiolect.evaluation.scores import Spread
 from idiolect.experiments.recipe_tables import Evaluation
 from idiolect.experiments.records import CellRecord, ClientRecord, Point
@@ -42,3 +43,11 @@ def test_a_group_of_which_nobody_was_scored_is_left_out():
     cell = CellRecord("fedavg", 0, "accuracy", True, {}, 1.0, [1.0], "", True, [point], [client])
     lines = group_lines(summarize(experiment, [cell], [], versions={}))
     assert lines == ["first (1 clients), personalized: fedavg 0.500 ± -"]
+
+
+@pytest.mark.parametrize(
+    ("passed", "share", "words"),
+    [(5.0, 0.0, ""), (5.0, 0.01, ""), (30.0, 0.5, "about 30 s left"), (600.0, 0.25, "about 30 min left")],
+)
+def test_a_time_left_is_told_once_it_is_known_and_no_more_exactly(passed, share, words):
+    assert time_left(passed, share) == words

@@ -5,6 +5,7 @@ from a paper's lines to the code from the docstrings of the modules that impleme
 """
 
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from idiolect.commands.option_texts import first_sentence, option_texts
 from idiolect.protocols import server_optimizers
 
 WORDS = Path(__file__).parents[1] / "algorithms" / "words"
+RUNS = WORDS.parent / "runs.json"
 
 
 def families() -> list[dict[str, Any]]:
@@ -25,11 +27,16 @@ def families() -> list[dict[str, Any]]:
 
 def pages() -> dict[str, str]:
     """The text of every page by its file's name, and of the table that the chapter begins with."""
-    made = {"table.txt": _table()}
+    made, runs = {"table.txt": _table()}, json.loads(RUNS.read_text("utf-8"))
     for family in families():
         for name, words in family["algorithms"].items():
-            made[f"{name}.md"] = _page(name, words, family)
+            made[f"{name}.md"] = _page(name, words, family, runs[name])
     return made
+
+
+def recipes() -> dict[str, str]:
+    """The recipe of every page, by algorithm."""
+    return {name: recipe(name, words, family) for family in families() for name, words in family["algorithms"].items()}
 
 
 def recipe(name: str, words: dict[str, Any], family: dict[str, Any]) -> str:
@@ -59,7 +66,7 @@ def _objective(cell: catalog.Cell) -> str:
     return cell.objective + (f", {private} private" if private else "")
 
 
-def _page(name: str, words: dict[str, Any], family: dict[str, Any]) -> str:
+def _page(name: str, words: dict[str, Any], family: dict[str, Any], run: dict[str, Any]) -> str:
     cell = catalog.cell(name)
     combine = catalog.combiners(cell.protocol)[cell.protocol]
     objective = catalog.OBJECTIVES[cell.objective]
@@ -69,7 +76,7 @@ def _page(name: str, words: dict[str, Any], family: dict[str, Any]) -> str:
         f"**How it combines.** {_escaped(first_sentence(combine))} {words.get('combines', '').strip()}",
         f"**When to take it.** {words['when'].strip()}",
         f"## A run of it\n\n```toml\n{recipe(name, words, family)}```\n\n"
-        f"Write it to `{name}.toml` and run it: `idiolect run {name}.toml`.",
+        f"Write it to `{name}.toml` and run it: `idiolect run {name}.toml`. It comes to\n\n{_outcome(run)}",
         "## Options\n\n" + _settings(name, cell),
         _options("objective", cell.objective, objective, cell.defaults),
         _options("protocol", cell.protocol, combine, cell.combining),
@@ -77,6 +84,21 @@ def _page(name: str, words: dict[str, Any], family: dict[str, Any]) -> str:
         *(_lines(module) for module in _modules(cell, objective, combine)),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _outcome(run: dict[str, Any]) -> str:
+    """What a run of the recipe came to; `page_runs` has run it."""
+    head = f"| {run['metric']} | as received | own model | worst tenth | updates |\n| --- | --- | --- | --- | --- |"
+    rows = [
+        f"| `{label}` | {row['received']:.3f} | {row['own']:.3f} | {row['worst']:.3f} | {row['updates']:,} |"
+        for label, row in run["rows"].items()
+    ]
+    told = (
+        "One seed, test parts, at the end. The own model is the one after the adaptation that the objective itself "
+        "prescribes, the worst tenth that of its clients. Settings are not searched for, so this is no comparison; "
+        "[the leaderboard](../leaderboard.md) is one."
+    )
+    return "\n".join([head, *rows]) + f"\n\n{told}"
 
 
 def _settings(name: str, cell: catalog.Cell) -> str:
