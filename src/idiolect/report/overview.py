@@ -47,7 +47,8 @@ def _listed(lines: Sequence[str]) -> str:
         f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in some)}</ul>" if some else ""
         for some in (lines[:_OPEN], lines[_OPEN:])
     )
-    return first + (folded(f"{len(lines) - _OPEN} more remarks", rest) if rest else "")
+    hidden = len(lines) - _OPEN
+    return first + (folded(f"{hidden} more remark{'s' if hidden > 1 else ''}", rest) if rest else "")
 
 
 def files_section(data: ReportData) -> Section:
