@@ -19,6 +19,7 @@ from idiolect.files import read_whole
 
 ARRIVAL, CLOSE, OFFER = 0, 1, 2  # in the order in which they happen if they happen at the same time
 NO_ROUND = -1
+_ROUNDS_AT_ONCE = 2**18  # turns
 
 
 class Timeline(NamedTuple):
@@ -136,9 +137,25 @@ def events(table: Timeline) -> list[Event]:
 
 def closing_turns(table: Timeline) -> np.ndarray:
     """The turn with which each round closes: its last upload, or the last it waited for in vain."""
-    order = np.lexsort((table.arrived, table.round))
-    last = np.append(table.round[order][1:] != table.round[order][:-1], True)[: len(order)]
-    return order[last & (table.round[order] != NO_ROUND)]
+    if not table.turns or int(table.round.max()) == NO_ROUND == int(table.round.min()):
+        return np.zeros(0, np.int64)  # nothing to sort, however long the table is
+    if (table.round[1:] < table.round[:-1]).any():
+        return _last_of_rounds(table, 0, table.turns)
+    found, begin = [], 0
+    while begin < table.turns:  # rounds in order, as drawn ones are, need no more than a few at a time
+        near = min(begin + _ROUNDS_AT_ONCE, table.turns) - 1
+        end = int(np.searchsorted(table.round, table.round[near], side="right"))
+        found.append(_last_of_rounds(table, begin, end))
+        begin = end
+    return np.concatenate(found)
+
+
+def _last_of_rounds(table: Timeline, begin: int, end: int) -> np.ndarray:
+    """Of each round, among these turns, the one that arrives last; of several at once, the last row."""
+    rounds, arrived = table.round[begin:end], table.arrived[begin:end]
+    order = np.lexsort((arrived, rounds))
+    last = np.append(rounds[order][1:] != rounds[order][:-1], True)
+    return begin + order[last & (rounds[order] != NO_ROUND)]
 
 
 def staleness(table: Timeline, updates_per_step: int = 1) -> np.ndarray:

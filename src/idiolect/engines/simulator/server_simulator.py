@@ -23,8 +23,9 @@ from idiolect.engines.simulator.server_program import Arrival, Program, chosen_m
 from idiolect.engines.snapshot import Snapshot
 from idiolect.engines.tree_store import MemoryBudget, TreeStore
 from idiolect.engines.workers import Workers
+from idiolect.network.event_blocks import event_blocks
 from idiolect.network.recorder import TimelineRecorder
-from idiolect.network.timelines import ARRIVAL, CLOSE, Timeline, events, staleness
+from idiolect.network.timelines import ARRIVAL, CLOSE, Timeline
 from idiolect.trees import as_tensors, fill, names_of
 
 CHECK_EVERY = 64  # updates between two looks at whether most of them can still be used
@@ -73,26 +74,33 @@ def simulate(
     """
     if isinstance(backend, Workers):
         backend = ThreadBackend(program, clients, backend, seed)
-    ages = staleness(table, program.protocol.schedule.updates_per_step).astype(np.float32)
     fold, pauses, begin = Fold(program, clients, table, backend, seed, memory), sorted(times), 0
     if saved is not None:
         fold.restore(saved)
         begin, pauses = saved.facts["events"], pauses[saved.facts["pauses"] :]
-    for done, event in enumerate(events(table)[begin:], start=begin + 1):
-        while pauses and event.time > pauses[0]:
+    for done, (time, kind, turn, age) in enumerate(_events(table, program, begin), start=begin + 1):
+        while pauses and time > pauses[0]:
             yield fold.snapshot(pauses.pop(0))
-        if event.kind == ARRIVAL:
-            for _ in fold.waiting_for(event.turn):  # whoever asks the run to stop is heard
-                tick(event.time, partial(fold.saved, done - 1, len(times) - len(pauses)))
-            fold.arrival(event.turn, ages[event.turn])
-        elif event.kind == CLOSE:
+        if kind == ARRIVAL:
+            for _ in fold.waiting_for(turn):  # whoever asks the run to stop is heard
+                tick(time, partial(fold.saved, done - 1, len(times) - len(pauses)))
+            fold.arrival(turn, np.float32(age))
+        elif kind == CLOSE:
             fold.close()
-        elif table.delivered[event.turn]:  # a client that drops out leaves nothing behind
-            fold.offer(event.turn)
-        tick(event.time, partial(fold.saved, done, len(times) - len(pauses)))
+        elif table.delivered[turn]:  # a client that drops out leaves nothing behind
+            fold.offer(turn)
+        tick(time, partial(fold.saved, done, len(times) - len(pauses)))
     fold.check(over=True)
     for time in pauses:
         yield fold.snapshot(time)
+
+
+def _events(table: Timeline, program: Program, begin: int) -> Iterator[tuple[float, int, int, float]]:
+    """The events from this one on: time, kind, turn, and how many versions late what arrives is."""
+    for block in event_blocks(table, program.protocol.schedule.updates_per_step):
+        if begin < len(block.time):
+            yield from zip(*(column[begin:].tolist() for column in block), strict=True)
+        begin = max(0, begin - len(block.time))
 
 
 class Fold:
@@ -229,7 +237,7 @@ class Fold:
 
     def _under_way(self, turn: int, version: int) -> None:
         self._turns[turn], self._needed[version] = version, self._needed[version] + 1
-        heapq.heappush(self._waiting, (self._table.arrived[turn], turn))
+        heapq.heappush(self._waiting, (float(self._table.arrived[turn]), turn))
 
     def _forget(self, version: int) -> None:
         self._needed[version] -= 1
