@@ -1,19 +1,25 @@
 """Files that are there whole or not at all, also after a power loss; and reading of nothing but files."""
 
+import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from idiolect.errors import UserMistake
 
 UNFINISHED = ".unfinished"  # ends the name of a file while it is written; a dot begins it
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, or say why it cannot be written."""
+def write_atomically(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Write a file so that it is there whole or not at all, or say why it cannot be written.
+
+    What does not fit into memory is given as a function that writes it.
+    """
     try:
-        _write_aside_and_rename(path, content)
+        _write_aside_and_rename(path, content if callable(content) else lambda file: file.write(content))
     except OSError as reason:  # a full disk, say
         raise UserMistake(f"{path} cannot be written: {reason.strerror or reason}") from None
 
@@ -30,6 +36,17 @@ def read_whole(path: Path, what: str = "") -> bytes:
         return path.read_bytes()
     except OSError as reason:
         raise UserMistake(f"{named} cannot be read: {reason.strerror or reason}") from None
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file, which may be larger than memory."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserMistake(f"{path} cannot be read: it is no file")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as reason:
+        raise UserMistake(f"{path} cannot be read: {reason.strerror or reason}") from None
 
 
 def make_folder(path: Path) -> None:
@@ -64,11 +81,11 @@ def sweep(folder: Path) -> None:
         path.unlink()
 
 
-def _write_aside_and_rename(path: Path, content: bytes) -> None:
+def _write_aside_and_rename(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)

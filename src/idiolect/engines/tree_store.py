@@ -4,6 +4,7 @@ What stays on clients, and the models they have received but not yet worked on, 
 clients times the size of the model.
 """
 
+import math
 import mmap
 import os
 import tempfile
@@ -78,13 +79,23 @@ def _size(tree: PyTree) -> int:
     return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
+class _Layout(NamedTuple):
+    """How to make trees of a kind from bytes again. Millions of trees share a few of them."""
+
+    structure: Any
+    leaves: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of such a tree."""
+        return sum(math.prod(shape) * dtype.itemsize for dtype, shape in self.leaves)
+
+
 class _Place(NamedTuple):
-    """Where a tree lies in the file, and how to make it from bytes again."""
+    """Where a tree lies in the file, and the number of its layout."""
 
     offset: int
-    size: int
-    structure: Any
-    kinds: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
+    layout: int
 
 
 class _Slots:
@@ -100,27 +111,34 @@ class _Slots:
         except OSError as reason:
             raise self._no_room(reason) from None
         self._free: dict[int, list[int]] = {}
+        self._numbers: dict[_Layout, int] = {}
+        self._layouts: list[tuple[_Layout, int]] = []  # with their sizes
         self._map: mmap.mmap | None = None
 
     def put(self, tree: PyTree) -> _Place:
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]
-        size = sum(array.nbytes for array in arrays)
+        layout = _Layout(structure, tuple((array.dtype, array.shape) for array in arrays))
+        number = self._numbers.setdefault(layout, len(self._layouts))
+        if number == len(self._layouts):
+            self._layouts.append((layout, layout.size))
+        size = self._layouts[number][1]
         slots = self._free.setdefault(size, [])
         offset = slots.pop() if slots else self._append(size)
         self._memory()[offset : offset + size] = b"".join(array.tobytes() for array in arrays)
-        return _Place(offset, size, structure, tuple((array.dtype, array.shape) for array in arrays))
+        return _Place(offset, number)
 
     def get(self, place: _Place) -> PyTree:
-        content, at, arrays = self._memory()[place.offset : place.offset + place.size], 0, []
-        for dtype, shape in place.kinds:
-            count = int(np.prod(shape))
+        layout, size = self._layouts[place.layout]
+        content, at, arrays = self._memory()[place.offset : place.offset + size], 0, []
+        for dtype, shape in layout.leaves:
+            count = math.prod(shape)
             arrays.append(np.frombuffer(content, dtype, count, at).reshape(shape))
             at += count * dtype.itemsize
-        return jax.tree.unflatten(place.structure, arrays)
+        return jax.tree.unflatten(layout.structure, arrays)
 
     def free(self, place: _Place) -> None:
-        self._free[place.size].append(place.offset)
+        self._free[self._layouts[place.layout][1]].append(place.offset)
 
     def _append(self, size: int) -> int:
         offset, self._end = self._end, self._end + size

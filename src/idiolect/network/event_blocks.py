@@ -62,7 +62,8 @@ def event_blocks(table: Timeline, updates_per_step: int = 1, block: int = BLOCK)
         arrivals = arrivals[np.lexsort((arrivals, table.arrived[arrivals]))]
         closing_now = closing[closed : np.searchsorted(closes, until, side="left")]
         time, kind, turn = _in_order(table, arrivals, closing_now, offers)
-        versions = closed + _before(kind, CLOSE) if in_rounds else (arrived + _before(kind, ARRIVAL)) // updates_per_step
+        absorbed = arrived + _before(kind, ARRIVAL)
+        versions = closed + _before(kind, CLOSE) if in_rounds else absorbed // updates_per_step
         offered = np.concatenate([under_way.versions, versions[kind == OFFER][table.delivered[begin:end]]])
         age = np.zeros(len(kind), np.float32)
         # Both are in the order of the turns' numbers, so that a search finds a turn's version.

@@ -16,9 +16,11 @@ import numpy as np
 
 from idiolect.errors import UserMistake
 from idiolect.files import read_whole
+from idiolect.network.timeline_checks import TurnChecks
 
 ARRIVAL, CLOSE, OFFER = 0, 1, 2  # in the order in which they happen if they happen at the same time
 NO_ROUND = -1
+COMPRESSED = ".turns.npz"  # ends the name of a file of compressed columns; see `column_files`
 _ROUNDS_AT_ONCE = 2**18  # turns
 
 
@@ -58,7 +60,7 @@ class Event(NamedTuple):
 
 
 UNWRITTEN = Timeline(*[np.zeros(0)] * 7)  # where the clock is real, and time will tell
-_TYPES = (np.int32, np.float64, np.float64, np.float64, np.float64, np.bool_, np.int32)
+COLUMN_TYPES = (np.int32, np.float64, np.float64, np.float64, np.float64, np.bool_, np.int32)
 
 
 def timeline(
@@ -103,7 +105,7 @@ def timeline(
     lengths = {name: len(column) for name, column in zip(Timeline._fields, columns, strict=True)}
     if len(set(lengths.values())) != 1:
         raise UserMistake(f"timeline columns have different lengths {lengths}; every turn needs an entry in each")
-    typed = [_typed(name, column, kind) for name, column, kind in zip(Timeline._fields, columns, _TYPES, strict=True)]
+    typed = list(map(_typed, Timeline._fields, columns, COLUMN_TYPES))
     order = np.lexsort((np.arange(count), typed[1]))
     return _checked(Timeline(*(column[order] for column in typed)))
 
@@ -224,10 +226,10 @@ def read_timeline(path: Path) -> Timeline:
     """A table written by `write_timeline`, or by hand: `client`, `offered` and `arrived` are enough.
 
     Args:
-        path: Of a CSV file.
+        path: Of a CSV file, or of compressed columns as the folder of a run has them of a large timeline.
 
     Returns:
-        The timeline, checked.
+        The timeline, checked. A large one lies in files, and need not fit into memory.
 
     Example:
         >>> from idiolect.network import read_timeline, timeline
@@ -237,6 +239,10 @@ def read_timeline(path: Path) -> Timeline:
         >>> read_timeline(tmp / "mine.csv").turns
         2
     """
+    if path.name.endswith(COMPRESSED):
+        from idiolect.network.column_files import read_columns
+
+        return read_columns(path)
     try:
         rows = list(csv.DictReader(read_whole(path, "timeline").decode("utf-8").splitlines()))
     except (UnicodeDecodeError, csv.Error) as reason:
@@ -280,21 +286,5 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
 def _checked(table: Timeline) -> Timeline:
     if not table.turns:
         raise UserMistake("the timeline is empty: no client takes a turn before the horizon")
-    times = np.stack([table.offered, table.received, table.computed, table.arrived])
-    wrong = ~np.isfinite(times).all(0) | (np.diff(times, axis=0) < 0).any(0) | (times[0] >= times[-1])
-    if wrong.any():
-        turn = int(np.argmax(wrong))
-        raise UserMistake(
-            f"timeline turn {turn} (client {table.client[turn]}) has times {times[:, turn].tolist()}; they must be "
-            "finite and must not decrease from offered to arrived, and a turn must take time"
-        )
-    order = np.lexsort((table.offered, table.client))
-    same = table.client[order][1:] == table.client[order][:-1]
-    overlap = same & (table.offered[order][1:] < table.arrived[order][:-1])
-    if overlap.any():
-        turn = int(order[1:][np.argmax(overlap)])
-        raise UserMistake(
-            f"timeline turn {turn}: client {table.client[turn]} is offered the model at {table.offered[turn]}, before "
-            "its last upload has arrived; a client takes one turn at a time"
-        )
+    TurnChecks().look_at(table)
     return table

@@ -10,9 +10,9 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -25,10 +25,12 @@ from idiolect.experiments.recipe_files import read_toml
 from idiolect.experiments.records import CellRecord, ClientRecord, ReferenceRecord
 from idiolect.experiments.serialization import read_cell, read_reference, write_cell, write_point, write_reference
 from idiolect.experiments.value import Experiment
-from idiolect.files import read_whole, write_atomically
+from idiolect.files import digest_of_file, read_whole, write_atomically
+from idiolect.network.column_files import write_columns
+from idiolect.network.mapped_columns import LARGE
 from idiolect.network.round_files import load_rounds, write_rounds
 from idiolect.network.round_tables import Rounds
-from idiolect.network.timelines import Timeline, read_timeline, write_timeline
+from idiolect.network.timelines import COMPRESSED, Timeline, read_timeline, write_timeline
 from idiolect.results.curves import point_rows
 from idiolect.results.seals import Owner, digest_of, experiment_digest, sealed, unsealed
 from idiolect.trees import as_tensors, names_of
@@ -87,14 +89,19 @@ class RunFolder:
 
     def add(self, result: Result) -> None:
         """Keep a finished cell: its timeline, its parameters and, last, its results with the digests of those."""
-        owner, rounds = self.owner("cell", result.label, result.seed), isinstance(result.table, Rounds)
+        owner = self.owner("cell", result.label, result.seed)
+        suffix, table = _written(result.table)
         files = {
-            f"timelines/{owner.name}-seed{owner.seed}.{'npz' if rounds else 'csv'}": _written(result.table),
+            f"timelines/{owner.name}-seed{owner.seed}{suffix}": table,
             self._params(owner): _tensors(result, owner),
         }
         for name, content in files.items():
             write_atomically(self.path / name, content)
-        self.add_cell(result.record, {name: digest_of(content) for name, content in files.items()})
+        digests = {
+            name: digest_of(content) if isinstance(content, bytes) else digest_of_file(self.path / name)
+            for name, content in files.items()
+        }
+        self.add_cell(result.record, digests)
 
     def add_cell(self, cell: CellRecord, files: Mapping[str, str]) -> None:
         """Keep the results of a cell, with the digests of its other files."""
@@ -104,15 +111,16 @@ class RunFolder:
     def timeline(self, label: str, seed: int) -> Timeline | Rounds:
         """The timeline of a finished cell."""
         name = next((name for name in self._files(label, seed) if name.startswith("timelines/")), "timelines/")
-        self._checked(name, label, seed)
+        self._check_file(name, label, seed)
         path = self.path / name
-        return read_timeline(path) if path.suffix == ".csv" else load_rounds(path)
+        return read_timeline(path) if name.endswith((".csv", COMPRESSED)) else load_rounds(path)
 
     def tensors(self, label: str, seed: int) -> dict[str, np.ndarray]:
         """The parameters of a finished cell, by the names they have in the file."""
         name = self._params(self.owner("cell", label, seed))
+        self._check_file(name, label, seed)
         try:
-            return load(self._checked(name, label, seed))
+            return load(read_whole(self.path / name))
         except SafetensorError as reason:
             raise UserMistake(f"{self.path / name} cannot be read: {reason}") from None
 
@@ -120,7 +128,7 @@ class RunFolder:
         """Refuse to go on beside results that are damaged, or that belong to something else."""
         for cell in self.cells(experiment):
             for name in self._files(cell.label, cell.seed):
-                self._checked(name, cell.label, cell.seed)
+                self._check_file(name, cell.label, cell.seed)
 
     def cells(self, experiment: Experiment) -> list[CellRecord]:
         """The finished cells, in the experiment's order."""
@@ -172,17 +180,16 @@ class RunFolder:
         write_atomically(self.path / "clients.csv", _csv(rows))
         write_atomically(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
 
-    def _checked(self, name: str, label: str, seed: int) -> bytes:
-        """The content of a file of a cell, as the cell knows it."""
-        content, known = read_whole(self.path / name), self._files(label, seed).get(name)
+    def _check_file(self, name: str, label: str, seed: int) -> None:
+        """Refuse a file of a cell that is not as the cell knows it."""
+        found, known = digest_of_file(self.path / name), self._files(label, seed).get(name)
         if known is None:
             raise UserMistake(f"{self.path / name} does not belong here: {label} with seed {seed} does not name it")
-        if digest_of(content) != known:
+        if found != known:
             raise UserMistake(
                 f"{self.path / name} is damaged, or of another run: its digest is not the one that {label} has of it; "
                 f"remove {self._cell(label, seed)} and `idiolect resume {self.path}` to have both again"
             )
-        return content
 
     def _files(self, label: str, seed: int) -> dict[str, str]:
         return self._read_cell(label, seed, lambda record: {str(k): str(v) for k, v in record["files"].items()})
@@ -232,8 +239,13 @@ def _column(budget: str) -> str:
     return f"after_{budget}_steps" if budget.isdecimal() else budget
 
 
-def _written(table: Timeline | Rounds) -> bytes:
-    return write_rounds(table) if isinstance(table, Rounds) else write_timeline(table).encode()
+def _written(table: Timeline | Rounds) -> tuple[str, bytes | Callable[[IO[bytes]], object]]:
+    """How the name of a timeline's file ends, and its content; a large one is written block by block."""
+    if isinstance(table, Rounds):
+        return ".npz", write_rounds(table)
+    if table.turns > LARGE:
+        return COMPRESSED, partial(write_columns, table)
+    return ".csv", write_timeline(table).encode()
 
 
 def _tensors(result: Result, owner: Owner) -> bytes:
