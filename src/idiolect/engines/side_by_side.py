@@ -15,6 +15,7 @@ import numpy as np
 
 from idiolect.contracts import Clients, Shard
 from idiolect.engines.backend import Backend, Job, Pending, ThreadBackend
+from idiolect.engines.several_devices import SeveralDevices, clients_at, homes_of, program_at
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.engines.workers import Workers
 from idiolect.trees import bytes_of
@@ -34,16 +35,50 @@ def width_for(model_bytes: int, memory_bytes: int | None) -> int:
 
 def accelerator_memory() -> int | None:
     """The bytes of the accelerator that JAX uses; None on CPUs, and where it does not tell."""
-    device = jax.devices()[0]
+    device = jax.local_devices()[0]
     stats = device.memory_stats() if device.platform != "cpu" else None
     return None if stats is None else stats.get("bytes_limit")
 
 
+class Batching(NamedTuple):
+    """How many turns are computed at once, what that follows from, and on how many devices."""
+
+    width: int
+    model_bytes: int
+    memory_bytes: int | None  # of a device, where that decides
+    devices: int
+
+
+def batching_of(program: Program, seed: int) -> Batching:
+    """As many turns at once as the algorithm asks for, or as a device likes, on each of this machine's devices."""
+    model = bytes_of(jax.eval_shape(program.init, jax.random.key(seed)))
+    asked, memory = program.algorithm.side_by_side, accelerator_memory()
+    if asked is not None:
+        return Batching(asked, model, None, jax.local_device_count())
+    return Batching(width_for(model, memory), model, memory, jax.local_device_count())
+
+
 def threads(program: Program, clients: Clients, workers: Workers, seed: int, width: int | None = None) -> Backend:
-    """The threads of this process, with as many turns at once as are asked for, or as the device likes."""
-    if width is None:
-        model = bytes_of(jax.eval_shape(program.init, jax.random.key(seed)))
-        width = program.algorithm.side_by_side or width_for(model, accelerator_memory())
+    """The threads of this process, with as many turns at once as are asked for, or as the devices like.
+
+    With a `width` the first device alone computes, so many turns at once.
+    """
+    if width is not None:
+        return _on_one_device(program, clients, workers, seed, width)
+    width, devices = batching_of(program, seed).width, jax.local_devices()
+    homes = homes_of(clients, devices)
+    if len(homes) == 1:
+        return _on_one_device(program, clients, workers, seed, width)
+    backends = [
+        _on_one_device(
+            program_at(program, device, devices[0]), clients_at(clients, members, device), workers, seed, width
+        )
+        for device, members in zip(devices, homes, strict=False)  # there may be fewer clients than devices
+    ]
+    return SeveralDevices(backends, homes)
+
+
+def _on_one_device(program: Program, clients: Clients, workers: Workers, seed: int, width: int) -> Backend:
     if width == 1:
         return ThreadBackend(program, clients, workers, seed)
     return SideBySide(program, clients, workers, seed, width)

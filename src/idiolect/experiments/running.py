@@ -12,6 +12,7 @@ from idiolect.contracts import Algorithm, Clients, Params, Peer
 from idiolect.engines import Backend, Program, Snapshot, Workers, run_in_real_time, simulate
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer, Tick
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines.several_devices import with_sharded_server
 from idiolect.engines.side_by_side import threads
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged
@@ -169,8 +170,11 @@ def _snapshots(
     real = execution.clock == "real"
     if execution.backend is not None:
         backend = execution.backend(program, clients, seed)
+    elif real:
+        backend = threads(program, clients, workers, seed, width=1)
     else:
-        backend = threads(program, clients, workers, seed, width=1 if real else None)
+        program = with_sharded_server(program, jax.local_devices())
+        backend = threads(program, clients, workers, seed)
     go = partial(run_in_real_time, program, clients) if real else partial(simulate, program, clients, table)
     for snapshot in go(backend, seed=seed, times=times, tick=tick, saved=saved, memory=memory):
         yield [snapshot]
