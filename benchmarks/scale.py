@@ -1,15 +1,24 @@
-"""How time and memory grow with the number of clients: 100 to 100,000, each with 20 samples and a small network.
+"""How time and memory grow with the number of clients: 100 to 1,000,000, each with 20 samples and a small network.
 
-Every number of clients is measured in a process of its own, through the whole engine: a timeline of about one update a
-client, an evaluation of 20 clients at the end. Memory is what the process holds, without the files it maps. Models that
-clients have received and not yet worked on go to such a file beyond 64 MiB.
+Every number of clients is measured in a process of its own, through the whole engine: a timeline of about one and a
+half updates a client, an evaluation of 20 clients at the end. Memory is what the process holds beyond its start and the
+clients' data, without the files it maps. Models that clients have received and not yet worked on go to such a file
+beyond 64 MiB, and so does what clients keep: nothing, or (`local`) a model of their own.
+
+python benchmarks/scale.py                      everything; the million takes as long as its million and a half updates
+python benchmarks/scale.py --up-to 100000       up to so many clients
+python benchmarks/scale.py --until 4            no longer than this virtual time, when most clients are under way
+python benchmarks/scale.py --turns 10000000     a timeline of so many turns: drawing, writing and reading it
 """
 
+import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +27,20 @@ import numpy as np
 import optax
 
 from idiolect import catalog
-from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Protocol, Scalar, Split
+from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Protocol, Scalar, Schedule, Split
 from idiolect.engines import Workers
 from idiolect.engines.checkpointing import NO_CHECKPOINTS
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.evaluation.scores import OWN, Budget
 from idiolect.experiments.evaluation_plan import EvaluationPlan
 from idiolect.experiments.recording import Cell, prepare_cell
-from idiolect.experiments.running import CellRun, Services, run_together
-from idiolect.network import Network, Timeline, draw_timeline
+from idiolect.experiments.running import CellRun, Progress, Services, run_together
+from idiolect.network import Network, Timeline, draw_timeline, read_timeline
+from idiolect.network.column_files import write_columns
 from idiolect.problems.models.networks import mlp
 from idiolect.problems.supervised import supervised_problem
 
-COUNTS, SAMPLES, FEATURES, CLASSES = (100, 1_000, 10_000, 100_000), 20, 16, 10
+COUNTS, SAMPLES, FEATURES, CLASSES = (100, 1_000, 10_000, 100_000, 1_000_000), 20, 16, 10
 HORIZON, ROOM = 12.0, MemoryBudget(64 * 2**20)
 ALGORITHMS = {"fedasync": {}, "persa_fl_me": {"lambda": 20.0, "iterations": 2}, "local": {}}  # the last keeps models
 
@@ -57,8 +67,12 @@ def problem(clients: int) -> Problem:
     return supervised_problem("points", model.init, loss, Metric("accuracy", accuracy, True), everyone)
 
 
-def measure(clients: int, name: str) -> dict[str, float]:
-    """One run of so many clients: milliseconds per update, and the most memory that was held while it ran."""
+class _Enough(Exception):
+    """A run has reached the time until which it is watched."""
+
+
+def measure(clients: int, name: str, until: float) -> dict[str, float]:
+    """One run of so many clients: milliseconds per update, and the most memory beyond their data while it ran."""
     task = problem(clients)
     chosen = catalog.algorithm(name, task, objective=ALGORITHMS[name], local_steps=10, batch_size=10)
     plan = EvaluationPlan([HORIZON], Budget(steps=(0,), batch_size=4, at_most=20), OWN)
@@ -67,16 +81,23 @@ def measure(clients: int, name: str) -> dict[str, float]:
     assert isinstance(cell.table, Timeline)
     few = Timeline(*(column[:50] for column in cell.table))
     data = sum(leaf.nbytes for leaf in task.clients.train.rows.values())
+
+    def stop(state: Progress) -> None:
+        if state.time > until:
+            raise _Enough
+
     with Workers() as workers:
         services = Services(workers)
         run_together([CellRun(prepared, cell._replace(table=few))], plan, services, checkpointer)  # compiles
-        before = _held() - data
+        before = _held()
         with _Watcher() as watcher:
-            began = time.perf_counter()
-            (outcome,) = run_together([CellRun(prepared, cell)], plan, services, checkpointer)
-            seconds = time.perf_counter() - began
-    updates = outcome.points[-1].updates
-    return {"updates": updates, "ms": 1000 * seconds / updates, "bytes": watcher.most - before}
+            began, worked = time.perf_counter(), time.process_time()
+            with suppress(_Enough):
+                run_together([CellRun(prepared, cell)], plan, services._replace(progress=stop), checkpointer)
+            seconds, worked = time.perf_counter() - began, time.process_time() - worked
+    updates = int((cell.table.delivered & (cell.table.arrived <= until)).sum())
+    found = {"updates": updates, "ms": 1000 * seconds / updates, "cpu": 1000 * worked / updates}
+    return {**found, "bytes": watcher.most - before, "data": data}
 
 
 def _cell(task: Problem, protocol: Any) -> Cell:
@@ -109,28 +130,62 @@ class _Watcher:
         self._thread.join()
 
 
+def measure_timeline(turns: int) -> None:
+    """Draw, write and read a timeline of about so many turns, and say how much was held meanwhile."""
+    clients = turns // 10
+    with tempfile.TemporaryDirectory() as folder, _Watcher() as watcher:
+        path, stamps = Path(folder) / "drawn.turns.npz", [(time.perf_counter(), time.process_time())]
+        before = watcher.most
+        table = draw_timeline(Network(), range(clients), Schedule(rounds=False), horizon=82.0, seed=0)
+        stamps.append((time.perf_counter(), time.process_time()))
+        with path.open("wb") as file:
+            write_columns(table, file)
+        stamps.append((time.perf_counter(), time.process_time()))
+        again = read_timeline(path)
+        stamps.append((time.perf_counter(), time.process_time()))
+        assert again.turns == table.turns
+        size = path.stat().st_size
+    print(f"A timeline of {table.turns:,} turns of {clients:,} clients; {size / 1e6:,.0f} MB when written")
+    for what, (wall, cpu), (then, worked) in zip(("drawn", "written", "read"), stamps[1:], stamps, strict=False):
+        print(f"  {what:<8} {wall - then:8.1f} s, {cpu - worked:8.1f} s of processor time")
+    print(f"  {(watcher.most - before) / 1e6:,.0f} MB held at most; its columns are {41 * table.turns / 1e6:,.0f} MB")
+
+
 def main() -> None:
-    """Measure each in a process of its own, and fit how they grow."""
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(int(sys.argv[1]), sys.argv[2])))
-        return
+    """Measure each in a process of its own, and tell how they grow."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--up-to", type=int, default=COUNTS[-1])
+    parser.add_argument("--until", type=float, default=HORIZON)
+    parser.add_argument("--turns", type=int)
+    parser.add_argument("one", nargs="*", help="how many clients, and which algorithm: this alone, as JSON")
+    asked = parser.parse_args()
+    if asked.turns:
+        measure_timeline(asked.turns)
+    elif asked.one:
+        print(json.dumps(measure(int(asked.one[0]), asked.one[1], asked.until)))
+    else:
+        measure_all([count for count in COUNTS if count <= asked.up_to], asked.until)
+
+
+def measure_all(counts: list[int], until: float) -> None:
+    """A line for each algorithm and number of clients, and what 1,000 clients or more come to beside 1,000."""
     model = 4 * (FEATURES * 32 + 32 + 32 * CLASSES + CLASSES)
-    data = 4 * SAMPLES * (FEATURES + 1)
-    print(f"Scale: {SAMPLES} samples ({data:,} bytes) a client, and a model of {model:,} bytes")
-    print(f"  {'':<12} {'clients':>8} {'updates':>8} {'ms per update':>14} {'MB held':>8} {'bytes a client':>15}")
+    print(f"Scale: {SAMPLES} samples ({4 * SAMPLES * (FEATURES + 1):,} bytes) a client, a model of {model:,} bytes")
+    print(
+        f"  {'':<12} {'clients':>9} {'updates':>9} {'ms per update':>14} {'of processor time':>18} {'MB held':>8} "
+        f"{'bytes a client beyond its data':>31}"
+    )
     for name in ALGORITHMS:
         found = []
-        for clients in COUNTS:
-            told = subprocess.run([sys.executable, __file__, str(clients), name], capture_output=True, check=True)
-            one = json.loads(told.stdout)
-            found.append((clients, one["ms"], max(one["bytes"], 1)))
-            cost = f"{one['ms']:>14.3f} {one['bytes'] / 1e6:>8.1f} {one['bytes'] / clients:>15,.0f}"
-            print(f"  {name:<12} {clients:>8,} {one['updates']:>8,} {cost}")
-        count, ms, held = np.log(np.array(found[1:], float).T)
-        print(
-            f"  {name}: time per update grows like clients^{np.polyfit(count, ms, 1)[0]:.2f}, memory like "
-            f"clients^{np.polyfit(count, held, 1)[0]:.2f}, from 1,000 clients on"
-        )
+        for clients in counts:
+            command = [sys.executable, __file__, str(clients), name, "--until", str(until)]
+            one = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            found.append((clients, one["ms"], one["cpu"]))
+            cost = f"{one['ms']:>14.3f} {one['cpu']:>18.3f} {one['bytes'] / 1e6:>8.1f}"
+            print(f"  {name:<12} {clients:>9,} {one['updates']:>9,} {cost} {one['bytes'] / clients:>31,.0f}")
+        many = [entry for entry in found if entry[0] >= 1_000]
+        ratios = [f"{entry[1] / many[0][1]:.2f} ({entry[2] / many[0][2]:.2f})" for entry in many]
+        print(f"  {name}: time per update (processor time) against 1,000 clients: {', '.join(ratios)}")
 
 
 if __name__ == "__main__":

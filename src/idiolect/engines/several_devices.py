@@ -38,7 +38,7 @@ class SeveralDevices:
         return self._backends[self._place[job.client]].submit(job)
 
     def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
-        """Which of these can be had at once; turns of all devices are of one kind, and any backend can wait for them."""
+        """Which of these can be had at once; turns of all devices are alike, and any backend can wait for them."""
         return self._backends[0].ready(pending, seconds)
 
 

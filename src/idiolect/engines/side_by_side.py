@@ -47,6 +47,7 @@ class Batching(NamedTuple):
     model_bytes: int
     memory_bytes: int | None  # of a device, where that decides
     devices: int
+    asked: bool  # whether the algorithm says how many
 
 
 def batching_of(program: Program, seed: int) -> Batching:
@@ -54,8 +55,8 @@ def batching_of(program: Program, seed: int) -> Batching:
     model = bytes_of(jax.eval_shape(program.init, jax.random.key(seed)))
     asked, memory = program.algorithm.side_by_side, accelerator_memory()
     if asked is not None:
-        return Batching(asked, model, None, jax.local_device_count())
-    return Batching(width_for(model, memory), model, memory, jax.local_device_count())
+        return Batching(asked, model, None, jax.local_device_count(), asked=True)
+    return Batching(width_for(model, memory), model, memory, jax.local_device_count(), asked=False)
 
 
 def threads(program: Program, clients: Clients, workers: Workers, seed: int, width: int | None = None) -> Backend:

@@ -152,13 +152,12 @@ def adaptation_key(seed: int) -> Key:
 def _chosen(clients: Clients, sizes: np.ndarray, budget: Budget, seed: int) -> list[tuple[int, Group]]:
     rng = np.random.default_rng(seed)
     chosen: list[tuple[int, Group]] = []
-    groups: list[tuple[Group, list[int]]] = [
-        ("participating", clients.participating),
-        ("unseen", sorted(clients.unseen)),
-    ]
-    for group, members in groups:
-        members = [client for client in members if sizes[client]]
+    unseen = np.zeros(clients.total, bool)
+    unseen[list(clients.unseen)] = True
+    groups: list[tuple[Group, np.ndarray]] = [("participating", ~unseen), ("unseen", unseen)]
+    for group, belongs in groups:
+        members = np.flatnonzero(belongs & (sizes > 0))
         if budget.at_most is not None and len(members) > budget.at_most:
-            members = sorted(rng.choice(members, size=budget.at_most, replace=False).tolist())
-        chosen += [(client, group) for client in members]
+            members = np.sort(rng.choice(members, size=budget.at_most, replace=False))
+        chosen += [(client, group) for client in members.tolist()]
     return chosen

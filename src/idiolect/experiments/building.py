@@ -215,8 +215,8 @@ def check_graph(graph: Topology, algorithm: Algorithm) -> None:
 def check_timeline(table: Timeline, algorithm: Algorithm, participating: list[int]) -> Timeline:
     """Refuse a timeline that names other clients, or that has no rounds where the protocol needs them."""
     assert isinstance(algorithm.protocol, Protocol)
-    strangers = sorted(set(table.client.tolist()) - set(participating))
-    if strangers:
+    strangers = np.setdiff1d(table.client, participating)
+    if len(strangers):
         raise UserMistake(
             f"the timeline names client {strangers[0]}, who does not take part in this problem's training"
         )

@@ -82,10 +82,17 @@ def meaning(experiment: Experiment) -> Meaning:
         else f"after {column_in_words(evaluation, str(first))}",
         f"after {column_in_words(evaluation, column)}"
         + (" on the client's adaptation part" if evaluation.headline == "steps" else ""),
-        f"each client's {evaluation.split} part, {when} (no round is picked)",
+        f"each client's {evaluation.split} part, {when} (no round is picked){_of_whom(evaluation)}",
         "std over seeds of the mean over clients; worst decile: mean over the worst tenth of clients",
         "; ".join(filter(None, map(_unseen_in_words, experiment.labels, experiment.lines))),
     )
+
+
+def _of_whom(evaluation: Evaluation) -> str:
+    """Who is scored, if not everybody is."""
+    if evaluation.at_most is None:
+        return ""
+    return f"; of each group a random choice of at most {evaluation.at_most:,} clients, the same at every point"
 
 
 def _unseen_in_words(label: str, line: Line) -> str:

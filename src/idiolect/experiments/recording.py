@@ -37,6 +37,7 @@ from idiolect.quantization.sizes import bundle_size
 from idiolect.quantization.views import LayerView, view_layers
 
 DRAWN = 6  # clients whose scenes are kept, for a picture
+LOOKED_AT = 1_000  # clients, among whom one with levels of its own is looked for
 
 
 class Prepared(NamedTuple):
@@ -188,7 +189,7 @@ class Recorder:
     def _layers(self, snapshot: Snapshot) -> dict[str, LayerView]:
         """How the weights of the first client that has levels lie around them."""
         clients, seed = self.cell.clients, self.cell.seed
-        for client in clients.participating:
+        for client in clients.participating[:LOOKED_AT]:
             if self._shapes(snapshot, client).levels:
                 return view_layers(own_model(self._prepared.adapt, clients, snapshot, seed, client))
             if not jax.tree.leaves(snapshot.own(client)):

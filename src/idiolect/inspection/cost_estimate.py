@@ -20,6 +20,7 @@ from idiolect.contracts import Algorithm, Problem
 from idiolect.engines import LOOK_AHEAD, Program, Snapshot, Workers, simulate
 from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
 from idiolect.engines.serverless.layout import build_layout, first_models, first_own
+from idiolect.engines.side_by_side import Batching, batching_of
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
 from idiolect.evaluation.scoring import evaluate, scored_split
@@ -49,6 +50,7 @@ class Cost(NamedTuple):
     kept_bytes: int  # by all clients of one seed between their turns, or by agents and links without a server
     flying_bytes: int  # of models under way and turns computed ahead, at most
     stopped: str = ""  # why it could not be watched, if it could not
+    batching: Batching | None = None  # how many turns a run computes at once; None without a server
 
 
 class Estimate(NamedTuple):
@@ -132,7 +134,9 @@ def _cost(
     scores = len(plan.times) * _scored(problem, plan) * len(seeds)
     seconds = compiling + more + each * length + score * scores
     turn = each * table.length / max(updates, 1) if isinstance(table, Rounds) else each
-    return Cost(label, updates, compiling + more, turn, score, seconds, kept, flying)
+    program = prepared.program
+    batching = batching_of(program, seeds[0]) if isinstance(program, Program) else None
+    return Cost(label, updates, compiling + more, turn, score, seconds, kept, flying, batching=batching)
 
 
 def _updates(table: Timeline | Rounds) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from idiolect.engines.side_by_side import Batching
 from idiolect.experiments.value import Experiment
 from idiolect.inspection.cost_estimate import Cost, Estimate
 from idiolect.inspection.distances import root_mean_square
@@ -207,7 +208,29 @@ def cost_lines(cost: Estimate) -> list[str]:
         )
     if cost.disk_bytes:
         lines.append(f"Beyond {size(cost.budget_bytes)} what clients keep goes to disk: {size(cost.disk_bytes)} of it.")
+    lines += batching_lines(cost)
     return lines + [f"{each.label} could not be watched: {each.stopped}." for each in cost.algorithms if each.stopped]
+
+
+def batching_lines(cost: Estimate) -> list[str]:
+    """How many turns are computed at once, what that follows from, and on how many devices."""
+    kinds: dict[Batching, list[str]] = {}
+    for each in cost.algorithms:
+        if each.batching is not None:
+            kinds.setdefault(each.batching, []).append(each.label)
+    return [f"{', '.join(labels)}: {_batching_in_words(kind)}." for kind, labels in kinds.items()]
+
+
+def _batching_in_words(kind: Batching) -> str:
+    turns = "one turn" if kind.width == 1 else f"{kind.width} turns"
+    where = "this device" if kind.devices == 1 else f"each of {kind.devices} devices"
+    if kind.memory_bytes is not None:
+        why = f"a quarter of its {size(kind.memory_bytes)} holds that many models of {size(kind.model_bytes)}, 8 each"
+    else:
+        why = (
+            "as training.side_by_side says" if kind.asked else "as CPUs do unless training.side_by_side says otherwise"
+        )
+    return f"{turns} at a time on {where}, {why}"
 
 
 def duration(seconds: float) -> str:

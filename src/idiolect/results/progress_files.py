@@ -24,12 +24,13 @@ from idiolect.experiments.records import Point
 from idiolect.experiments.running import CellRun, Diary
 from idiolect.files import UNFINISHED
 from idiolect.network.at_work import Ages, Arriving, working
-from idiolect.processes import began
+from idiolect.processes import began as process_began
 from idiolect.results.folder import RunFolder
 from idiolect.results.seals import sealed
 
 PROGRESS, NOW = "progress", "now.json"
 _EVERY = 1.0  # seconds between two writings of how far a run is
+_SHARE = 0.02  # of a run's time, at most, for writing that; who works among a million clients takes a while to say
 _NAMED = 40  # clients of each cell that are named; the others are counted
 
 
@@ -133,8 +134,8 @@ class _ProgressFiles:
     def __init__(self, folder: RunFolder, notice: Callable[[str], None]) -> None:
         self._folder, self._notice, self._works = folder, notice, True
         self._cells: dict[tuple[str, int], _Cell] = {}
-        self._last, self._time = 0.0, 0.0
-        self._here = Here(os.getpid(), began(os.getpid()), platform.node())
+        self._last, self._cost, self._time = 0.0, 0.0, 0.0
+        self._here = Here(os.getpid(), process_began(os.getpid()), platform.node())
 
     def begin(self, runs: Sequence[CellRun], points: Sequence[Sequence[Point]]) -> None:
         """Other cells are at work from now on; what they had before is written anew."""
@@ -155,16 +156,18 @@ class _ProgressFiles:
     def beat(self, now: float) -> None:
         """So far the cells at work are; it is written if the last time is a while ago."""
         self._time = now
-        if time.monotonic() - self._last >= _EVERY:
+        if time.monotonic() - self._last >= max(_EVERY, self._cost / _SHARE):
             self.replace("running")
 
     def replace(self, state: str, why: str = "") -> None:
         """Write down how far the run is."""
+        began = time.monotonic()
         cells = [cell.at(self._time) for cell in self._cells.values()]
         record = {"state": state, "why": why, **self._here._asdict(), "written": time.time(), "at_work": cells}
         content = sealed(record, self._folder.owner("progress", "now", 0))
         self._try(partial(_put, content=content), self._folder.path / PROGRESS / NOW)
         self._last = time.monotonic()
+        self._cost = self._last - began
 
     def _line(self, whose: tuple[str, int], record: dict[str, Any]) -> bytes:
         return sealed(record, self._folder.owner("progress", *whose)) + b"\n"
