@@ -47,7 +47,8 @@ def found_here(names, ways):
 
 def on(devices, names, ways):
     """The same in a process with so many devices."""
-    environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", PROGRAM, f"{names},{ways}"]
     root = Path(__file__).parents[1]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)

@@ -72,4 +72,5 @@ class Clients(NamedTuple):
     @property
     def participating(self) -> list[int]:
         """The clients that take part in training."""
-        return [client for client in range(self.total) if client not in self.unseen]
+        everybody = range(self.total)
+        return [client for client in everybody if client not in self.unseen] if self.unseen else list(everybody)

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from idiolect.network.event_blocks import event_blocks
 from idiolect.network.round_tables import Rounds
-from idiolect.network.timelines import Timeline, staleness
+from idiolect.network.timelines import ARRIVAL, Timeline
 
 
 class Ages(NamedTuple):
@@ -43,7 +44,7 @@ def working(table: Timeline | Rounds, now: float) -> dict[str, list[int]]:
             "uploads": (table.computed, table.arrived),
         }
         found = {name: table.client[(begin <= now) & (now < end)] for name, (begin, end) in stages.items()}
-    return {name: sorted({int(client) for client in clients}) for name, clients in found.items() if len(clients)}
+    return {name: np.unique(clients).tolist() for name, clients in found.items() if len(clients)}
 
 
 class Arriving:
@@ -54,10 +55,13 @@ class Arriving:
             self._when, sent = table.arrives, table.sent
             self._ages: Callable[[slice], np.ndarray] = lambda here: table.arrives[here] - sent[here]
         else:
-            delivered = table.delivered.astype(bool)
-            order = np.argsort(table.arrived[delivered], kind="stable")
-            self._when, ages = table.arrived[delivered][order], staleness(table._replace(delivered=delivered))
-            self._ages = ages[delivered][order].__getitem__
+            delivered = int(table.delivered.sum())
+            self._when, ages, done = np.empty(delivered), np.empty(delivered, np.float32), 0
+            for block in event_blocks(table._replace(delivered=table.delivered.astype(bool))):
+                here = block.kind == ARRIVAL
+                some = slice(done, done := done + int(here.sum()))
+                self._when[some], ages[some] = block.time[here], block.age[here]
+            self._ages = ages.__getitem__
 
     def between(self, begin: float, end: float) -> Ages | None:
         """Of what arrives after one moment and not after another; None if nothing does."""
