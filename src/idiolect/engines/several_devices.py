@@ -76,7 +76,7 @@ def with_sharded_server(program: Program, devices: Sequence[jax.Device], *, larg
     if len(devices) == 1 or bytes_of(model) < large:
         return program
     mesh = Mesh(np.array(devices), (_AXIS,))
-    split, whole = NamedSharding(mesh, PartitionSpec(_AXIS)), NamedSharding(mesh, PartitionSpec())
+    split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((_AXIS,), ()))  # type: ignore[no-untyped-call]
 
     def placed(tree: PyTree) -> PyTree:
         return jax.device_put(tree, jax.tree.map(lambda leaf: split if _divides(leaf, len(devices)) else whole, tree))
