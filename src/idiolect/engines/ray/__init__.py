@@ -3,7 +3,8 @@
 Nothing here imports Ray until a backend is opened, so that the package works without it.
 """
 
-from idiolect.engines.ray.actor_pool import ActorPool, RayBackend
+from idiolect.engines.ray.actor_pool import ActorPool
 from idiolect.engines.ray.connection import connected
+from idiolect.engines.ray.turn_backend import RayBackend
 
 __all__ = ["ActorPool", "RayBackend", "connected"]

@@ -1,4 +1,4 @@
-"""The pool of Ray actors of a run, and the backend on it for each of its cells.
+"""The pool of Ray actors of a run, and how long whoever asks one of them waits.
 
 An actor that dies is replaced, and its work redone. So is one that says nothing for too long, dead or not; whoever
 takes its place is given twice as long, since it may only have been slow, and has everything to compile again. No wait
@@ -16,19 +16,15 @@ from types import TracebackType
 from typing import Any
 
 import jax
-import numpy as np
 
-from idiolect.contracts import Algorithm, Clients, Problem
-from idiolect.engines.backend import LOOK_AHEAD, Job, Pending, dealt
-from idiolect.engines.ray.actor import ActorSettings, TurnActor, leaves_of
-from idiolect.engines.simulator.server_program import Program, Turn, training_key
+from idiolect.contracts import Algorithm, Problem
+from idiolect.engines.ray.actor import ActorSettings, TurnActor
 from idiolect.errors import UserMistake
 
-DEATHS = 8  # that one turn may cause or meet before the run gives up
+DEATHS = 8  # that a piece of work may cause or meet before the run gives up
 LOOK = 0.5  # seconds of a wait, after which the run looks up
-PATIENCE = 600.0  # seconds without an answer to a turn after which an actor is taken for dead; it may have to compile
+PATIENCE = 600.0  # seconds without an answer after which an actor is taken for dead; it may have to compile
 DOUBLINGS = 3  # of that patience, with whoever takes the place of one that was silent
-REMEMBERED = 4  # versions of the model that need not be sent anew
 
 
 class ActorPool:
@@ -79,131 +75,75 @@ class ActorPool:
             self.ray.kill(actor)
 
 
-class RayBackend:
-    """The pool at work on one algorithm and one seed."""
+class Patience:
+    """The waiting for what one actor of a pool was asked to do; `over` says in words what that is."""
 
-    def __init__(self, pool: ActorPool, program: Program, clients: Clients, seed: int) -> None:
-        self._pool, self._program, self._clients, self._seed = pool, program, clients, seed
-        homes = dealt(clients.participating, pool.count)
-        self.count, self.ahead = len(homes), LOOK_AHEAD * len(homes)
-        self._homes = {client: number for number, members in enumerate(homes) for client in members}
-        self._sent: dict[int, Any] = {}  # versions that lie in Ray's store
-        self._structures: dict[Any, Any] = {}  # of what a turn returns, by that of what a client keeps
+    def __init__(self, pool: ActorPool, number: int, over: str) -> None:
+        self._pool, self._number, self._over = pool, number, over
+        self._deaths, self._silences, self.again = 0, 0, False
 
-    def submit(self, job: Job) -> "RayPending":
-        """Begin a turn where the client's data is."""
-        message = (self._program.algorithm.name, self._seed, job.client, job.turn, leaves_of(job.personal))
-        return RayPending(self._pool, self._homes[job.client], (*message, self._put(job)), self._structure(job))
-
-    def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
-        """Which of these have come back; wait for the first of them, but no longer than this."""
-        refs = {turn.ref: number for number, turn in pending.items() if isinstance(turn, RayPending)}
-        found, silent = self._pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
-        for ref in silent:  # whoever has not answered for too long is replaced
-            _wake(pending[refs[ref]])
-        return [number for number in [refs[ref] for ref in found] if _came_back(pending[number])]
-
-    def _put(self, job: Job) -> Any:
-        """A version is put into Ray's store once, however many clients receive it."""
-        if job.version not in self._sent:
-            if len(self._sent) == REMEMBERED:
-                del self._sent[next(iter(self._sent))]
-            try:
-                self._sent[job.version] = self._pool.ray.put(leaves_of(job.offer))
-            except self._pool.ray.exceptions.RayError as reason:
-                why = type(reason).__name__
-                raise _failed(f"a model could not be put into Ray's store: {why}{advice(why)}") from None
-        return self._sent[job.version]
-
-    def _structure(self, job: Job) -> Any:
-        kind = jax.tree.structure(job.personal)
-        if kind not in self._structures:
-            shard, key = self._clients.train.shard(job.client), training_key(self._seed)
-            turn = jax.eval_shape(self._program.turn, job.personal, job.offer, shard, key, np.int32(0))
-            self._structures[kind] = jax.tree.structure(turn)
-        return self._structures[kind]
-
-
-def _came_back(turn: Pending) -> bool:
-    return isinstance(turn, RayPending) and turn.collect()
-
-
-def _wake(turn: Pending) -> None:
-    if isinstance(turn, RayPending) and turn.overdue:
-        turn.collect()
-
-
-class RayPending:
-    """A turn under way on an actor."""
-
-    def __init__(self, pool: ActorPool, number: int, message: tuple[Any, ...], structure: Any) -> None:
-        self._pool, self._number, self._message, self._structure = pool, number, message, structure
-        self._deaths, self._silences, self._leaves = 0, 0, list[np.ndarray]()
-        self._send()
+    def begin(self) -> Any:
+        """The actor to ask, from now on."""
+        self._actor, self._asked, self.again = self._pool.actor(self._number), time.monotonic(), False
+        return self._actor
 
     @property
     def overdue(self) -> bool:
         """Has the actor been silent for too long?"""
-        waited = time.monotonic() - self._asked
-        return not self._leaves and waited > patience_after(self._silences, self._pool.patience)
+        return time.monotonic() - self._asked > self._pool.patience * 2 ** min(self._silences, DOUBLINGS)
 
-    def done(self) -> bool:
-        """Is it there? An actor that has died, or is silent, is replaced meanwhile."""
-        return self.collect()
+    def answer(self, ref: Any) -> Any:
+        """Wait a little for the answer, which is None if there is none yet.
 
-    def result(self) -> Turn:
-        """What the client sends, once it is there."""
-        while not self.collect():
-            pass
-        turn: Turn = jax.tree.unflatten(self._structure, self._leaves)
-        return turn
-
-    def collect(self) -> bool:
-        """Wait a little for the answer; if the actor has died or is silent, send the work to one in its place."""
-        if not self._leaves:
-            errors = self._pool.ray.exceptions
-            try:
-                # Copies, or else what clients keep would fill Ray's store.
-                self._leaves = [np.array(leaf) for leaf in self._pool.ray.get(self.ref, timeout=LOOK)]
-            except errors.GetTimeoutError:
-                if self.overdue:
-                    self._silences += 1
-                    self._again(f"no answer for {time.monotonic() - self._asked:.0f} s")
-            except errors.RayTaskError as failure:
-                raise failure.cause if isinstance(failure.cause, UserMistake) else failure from None
-            except errors.RayError as death:  # of the actor, its worker, its node, or of what it had computed
-                self._again(f"{type(death).__name__}: {(str(death).strip() or '?').splitlines()[0]}")
-        return bool(self._leaves)
-
-    def _send(self) -> None:
-        self._actor, self._asked = self._pool.actor(self._number), time.monotonic()
+        If the actor has died or is silent, it is replaced, and `again` says that the new one must be asked.
+        """
+        errors = self._pool.ray.exceptions
         try:
-            self.ref = self._actor.turn.remote(*self._message)
-        except self._pool.ray.exceptions.RayError as reason:
-            raise _failed(f"no turn could be sent to an actor: {type(reason).__name__}: {reason}") from None
+            return self._pool.ray.get(ref, timeout=LOOK)
+        except errors.GetTimeoutError:
+            if self.overdue:
+                self._silences += 1
+                self._replace(f"no answer for {time.monotonic() - self._asked:.0f} s")
+        except errors.RayTaskError as failure:
+            raise failure.cause if isinstance(failure.cause, UserMistake) else failure from None
+        except errors.RayError as death:  # of the actor, its worker, its node, or of what it had computed
+            self._replace(said(death))
+        return None
 
-    def _again(self, why: str) -> None:
-        self._deaths += 1
+    def _replace(self, why: str) -> None:
+        self._deaths, self.again = self._deaths + 1, True
         if self._deaths > DEATHS:
-            raise _failed(
-                f"{self._deaths} actors died over turn {self._message[3]} of client {self._message[2]}; "
-                f"the last one said: {why}{advice(why)}"
-            )
+            raise too_many_deaths(self._deaths, self._over, why)
         self._pool.replace(self._number, self._actor)
-        self._send()
+
+
+def said(death: Exception) -> str:
+    """What Ray says of a death, in a line."""
+    return f"{type(death).__name__}: {(str(death).strip() or '?').splitlines()[0]}"
+
+
+def too_many_deaths(deaths: int, over: str, why: str) -> UserMistake:
+    """What to say when work kills whoever does it."""
+    return _failed(f"{deaths} actors died {over}; the last one said: {why}{_advice(why)}")
+
+
+def failed_put(reason: Exception) -> UserMistake:
+    """What to say when Ray's store takes nothing."""
+    why = type(reason).__name__
+    return _failed(f"a model could not be put into Ray's store: {why}{_advice(why)}")
+
+
+def failed_send(reason: Exception) -> UserMistake:
+    """What to say when Ray takes no message."""
+    return _failed(f"no work could be sent to an actor: {said(reason)}")
 
 
 def _failed(sentence: str) -> UserMistake:
     return UserMistake(f"--engine ray: {sentence.strip().splitlines()[0]}")
 
 
-def patience_after(silences: int, patience: float) -> float:
-    """How many seconds an actor may say nothing about a turn over which so many before it were silent."""
-    return patience * 2 ** min(silences, DOUBLINGS)
-
-
-def advice(why: str) -> str:
-    """What may help against what Ray says; nothing where nobody knows."""
+def _advice(why: str) -> str:
+    """What may help against what Ray says."""
     hints = {
         "OutOfMemory": "the machine has no memory left: fewer --actors",
         "ObjectStoreFull": "Ray's store is full: start Ray with a larger --object-store-memory",
