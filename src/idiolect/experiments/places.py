@@ -1,8 +1,8 @@
 """The engine and the clock of a run: in this process or on Ray. No recipe says so: it changes no science."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 from idiolect import catalog
@@ -48,13 +48,20 @@ def opened(place: Place, source: Source | None) -> Iterator[Execution]:
     if place.engine == "simulator" or source is None:
         yield Execution()
         return
-    from idiolect.engines.ray import ActorPool, RayBackend, connected
+    from idiolect.engines.ray import ActorPool, AgentActor, RayBackend, RayCrew, connected
+    from idiolect.engines.ray.actor import TurnActor
 
-    with (
-        connected(place.address) as ray,
-        ActorPool(ray, partial(cell_maker, source), count=place.actors, patience=place.patience) as pool,
-    ):
-        yield Execution(partial(RayBackend, pool), place.clock)
+    with connected(place.address) as ray, ExitStack() as pools:
+
+        @cache
+        def pool(kind: type) -> ActorPool:
+            """Actors of a kind, once an algorithm needs them."""
+            make = partial(cell_maker, source)
+            return pools.enter_context(ActorPool(ray, make, kind=kind, count=place.actors, patience=place.patience))
+
+        yield Execution(
+            lambda *cell: RayBackend(pool(TurnActor), *cell), place.clock, lambda *net: RayCrew(pool(AgentActor), *net)
+        )
 
 
 def check_place(place: Place, experiment: Experiment) -> None:
@@ -68,8 +75,11 @@ def check_place(place: Place, experiment: Experiment) -> None:
     if place.clock == "real" and experiment.rounds is not None:
         raise UserMistake(f"rounds is {experiment.rounds}, but --clock is real; give horizon instead, in seconds")
     for label, line in zip(experiment.labels, experiment.lines, strict=True):
-        if is_serverless(line):
-            raise UserMistake(f"--engine is ray, but {label} has no server to send work to actors; leave --engine out")
+        if place.clock == "real" and is_serverless(line):
+            raise UserMistake(
+                f"--clock is real, but {label} has no server, whose clock it would be; leave --clock out, or see "
+                "idiolect peer for agents in real time"
+            )
         if place.clock == "real" and _in_rounds(line):
             raise UserMistake(
                 f"--clock is real, but {label} works in rounds; take an asynchronous or buffered protocol, such as "

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from idiolect.contracts import Algorithm, Clients, Params, Peer
 from idiolect.engines import Backend, Program, Snapshot, Workers, run_in_real_time, simulate
 from idiolect.engines.checkpointing import NO_CHECKPOINTS, Checkpoint, Checkpointer, Tick
-from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines.serverless import CrewMaker, Lane, PeerProgram, simulate_peers
 from idiolect.engines.several_devices import with_sharded_server
 from idiolect.engines.side_by_side import threads
 from idiolect.engines.tree_store import MemoryBudget
@@ -33,11 +33,13 @@ LANE_BYTES = 2**30  # of data, for seeds that run side by side
 class Execution(NamedTuple):
     """Who computes the turns of clients, and whose clock says what comes when.
 
-    `backend` makes one for a program, some clients and a seed, if the threads of this process shall not compute them.
+    `backend` makes one for a program, some clients and a seed, if the threads of this process shall not compute them;
+    `crew` one for a network without a server.
     """
 
     backend: Callable[[Program, Clients, int], Backend] | None = None
     clock: Literal["virtual", "real"] = "virtual"
+    crew: CrewMaker | None = None
 
 
 class Progress(NamedTuple):
@@ -160,7 +162,8 @@ def _snapshots(
     """The pauses of all cells, from the engine that can run them."""
     program, times, workers, execution = runs[0].prepared.program, plan.times, services.workers, services.execution
     if isinstance(program, PeerProgram):
-        yield from simulate_peers(program, _lanes(runs), workers, times=times, tick=tick, saved=saved)
+        lanes = _lanes(runs)
+        yield from simulate_peers(program, lanes, workers, times=times, tick=tick, saved=saved, crew=execution.crew)
         return
     ((_, (clients, table, seed, _, start)),) = runs
     assert isinstance(table, Timeline)

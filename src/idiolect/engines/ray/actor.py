@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,13 @@ from idiolect.engines.backend import dealt
 from idiolect.engines.ray.packing import Leaves, Packed, leaves_of, packed, unpacked
 from idiolect.engines.simulator.server_program import Program, Turn, prepare, training_key
 
+CellMaker: TypeAlias = Callable[[str, int], tuple[Problem, Algorithm]]  # for a label and a seed
+
 
 class ActorSettings(NamedTuple):
     """What an actor is created with: how to make an experiment's parts, and which of how many actors it is."""
 
-    make: Callable[[], Callable[[str, int], tuple[Problem, Algorithm]]]  # for a label and a seed
+    make: Callable[[], CellMaker]
     number: int
     among: int
     compiled: str | None = None  # where compiled programs are kept
@@ -54,8 +56,7 @@ class TurnActor:
     """Where the turns of some clients are computed. It never keeps more than the rows of one seed."""
 
     def __init__(self, settings: ActorSettings) -> None:
-        if settings.compiled is not None:
-            jax.config.update("jax_compilation_cache_dir", settings.compiled)  # type: ignore[no-untyped-call]
+        keep_compiled(settings)
         self._settings, self._make = settings, settings.make()
         self._known: dict[str, _Known] = {}
         self._rows: dict[int, tuple[Split, Key]] = {}
@@ -98,10 +99,16 @@ class TurnActor:
         own = dealt(problem.clients.participating, self._settings.among)[self._settings.number]
         self._rows = {seed: (only(problem.clients.train, own), training_key(seed))}
         if label not in self._known:
-            program = prepare(_without_data(problem), algorithm)
+            program = prepare(without_data(problem), algorithm)
             server = program.protocol.server
             offer = server.offer(server.init(program.init(jax.random.key(seed)), 1))
             self._known[label] = _Known(program, jax.tree.structure(offer), {})
+
+
+def keep_compiled(settings: ActorSettings) -> None:
+    """Compile into the folder that the run has for it, if it has one."""
+    if settings.compiled is not None:
+        jax.config.update("jax_compilation_cache_dir", settings.compiled)  # type: ignore[no-untyped-call]
 
 
 def only(split: Split, clients: list[int]) -> Split:
@@ -113,7 +120,7 @@ def only(split: Split, clients: list[int]) -> Split:
     return Split(jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), split.rows), starts, sizes)
 
 
-def _without_data(problem: Problem) -> Problem:
+def without_data(problem: Problem) -> Problem:
     """Its functions, so that what is compiled from them keeps nobody's rows alive."""
     nothing = Split({}, np.zeros(0, np.int32), np.zeros(0, np.int32))
     nobody = Clients(nothing, nothing, nothing, nothing)

@@ -17,8 +17,7 @@ from typing import Any
 
 import jax
 
-from idiolect.contracts import Algorithm, Problem
-from idiolect.engines.ray.actor import ActorSettings, TurnActor
+from idiolect.engines.ray.actor import ActorSettings, CellMaker, TurnActor
 from idiolect.errors import UserMistake
 
 DEATHS = 8  # that a piece of work may cause or meet before the run gives up
@@ -33,8 +32,9 @@ class ActorPool:
     def __init__(
         self,
         ray: Any,
-        make: Callable[[], Callable[[str, int], tuple[Problem, Algorithm]]],
+        make: Callable[[], CellMaker],
         *,
+        kind: type = TurnActor,
         count: int | None = None,
         naps: Mapping[int, float] = {},
         patience: float = PATIENCE,
@@ -43,7 +43,7 @@ class ActorPool:
         self.count = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
         compiled = getattr(jax.config, "jax_compilation_cache_dir", None)
         self._settings = [ActorSettings(make, k, self.count, compiled, naps) for k in range(self.count)]
-        self._remote = ray.remote(TurnActor)
+        self._remote = ray.remote(kind)
         self._actors = [self._started(settings) for settings in self._settings]
         self.replaced = 0
 

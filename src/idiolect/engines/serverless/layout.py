@@ -56,6 +56,7 @@ class Layout(NamedTuple):
     sizes: jax.Array
     keys: jax.Array  # of every lane
     numbers: PyTree  # of every agent's objective, where lanes differ in them
+    seats: jax.Array | None = None  # which of all agents these are, where they are but some of them
 
 
 class State(NamedTuple):
@@ -129,7 +130,7 @@ def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, ne
     messages = [arrivals(lane.table, newest_only) for lane in lanes]
     links, ages = _lists(messages, [graph.links for graph in graphs], lanes[0].table.length)
     offsets = _offsets([graph.agents for graph in graphs])
-    rows, stores = _stores(trains)
+    rows, begins = rows_of_all(trains)
     members = [np.asarray(lane.clients.participating) for lane in lanes]
     return Layout(
         sources=jnp.asarray(np.append(_joined([graph.sources for graph in graphs], offsets), np.int32(0))),
@@ -141,7 +142,7 @@ def build_layout(algorithm: Algorithm, lanes: Sequence[Lane], params: Params, ne
         links=jnp.asarray(links),
         ages=jnp.asarray(ages),
         rows=rows,
-        starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], stores)),
+        starts=jnp.asarray(_joined([t.starts[who] for t, who in zip(trains, members, strict=True)], begins)),
         sizes=jnp.asarray(np.concatenate([t.sizes[who] for t, who in zip(trains, members, strict=True)])),
         keys=jnp.stack([training_key(lane.seed) for lane in lanes]),
         numbers=jax.tree.map(partial(_told, agents // len(lanes), kind), *(lane.numbers for lane in lanes)),
@@ -173,7 +174,7 @@ def _steps(algorithm: Algorithm, lane: Lane) -> tuple[np.ndarray, np.ndarray]:
     return summed, awake
 
 
-def _stores(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
+def rows_of_all(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
     """The rows of all lanes in one store, and where each lane's begin. Lanes may share theirs."""
     kept = {id(train.rows): train.rows for train in trains}
     begins = dict(zip(kept, _offsets([len(jax.tree.leaves(rows)[0]) for rows in kept.values()]), strict=True))

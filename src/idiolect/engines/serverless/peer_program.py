@@ -29,6 +29,16 @@ _IF_THERE: dict[str, Any] = {"mode": "drop", "indices_are_sorted": True}
 _WRITTEN_OUT = 4  # messages per link and round up to which the loop over them is unrolled
 
 
+class Woken(NamedTuple):
+    """Those that wake in a round, in order, once they have learned and before they hear."""
+
+    nodes: PyTree
+    own: PyTree
+    steps: PyTree
+    info: Info
+    message: Message
+
+
 class PeerProgram(NamedTuple):
     """The compiled functions of a serverless algorithm."""
 
@@ -39,6 +49,10 @@ class PeerProgram(NamedTuple):
     advance: Callable[[State, Layout, np.int32, np.int32], State]  # (state, layout, from round, to round)
     models: Callable[[State], Params]  # of every agent
     take_stock: TakeStock
+    # Half a round each, for some agents of a network: (state, layout, round, agents of a lane in all) -> who woke
+    speak: Callable[[State, Layout, np.int32, int], Woken]
+    # (state, layout, who woke, what others say, round, agents of a lane in all) -> state
+    listen: Callable[[State, Layout, Woken, PyTree, np.int32, int], State]
 
 
 def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
@@ -97,6 +111,8 @@ def prepare_peers(problem: Problem, algorithm: Algorithm) -> PeerProgram:
         jax.jit(advance, donate_argnums=0),
         jax.jit(lambda state: read(state.nodes)),
         stock_taker(peer),
+        jax.jit(partial(wake, peer, read, descend), static_argnums=3),
+        jax.jit(partial(listen, peer), static_argnums=5, donate_argnums=0),
     )
 
 
@@ -124,26 +140,52 @@ def play_round(
     t: Scalar,
 ) -> State:
     """PARS-Push, Alg. 1, l. 2-26, for all agents that wake in round t."""
-    who, (ring, agents) = layout.wakers[t], state.spoken.round.shape  # l. 3
-    some = jnp.minimum(who, agents - 1)  # whoever does not exist reads what another has, and is never written
-    nodes, share = _take(state.nodes, some), agents // len(layout.keys)
+    crowd = len(layout.degrees) // len(layout.keys)
+    woken = wake(peer, read, descend, state, layout, t, crowd)
+    return listen(peer, state, layout, woken, None, t, crowd)
+
+
+def wake(
+    peer: Peer,
+    read: Callable[[PyTree], Params],
+    descend: Callable[[PyTree], Descent],
+    state: State,
+    layout: Layout,
+    t: Scalar,
+    crowd: int,
+) -> Woken:
+    """L. 3-15, for those of the layout that wake in round t, in lanes of so many agents each."""
+    some = _some(layout, t)
+    nodes = _take(state.nodes, some)
     if peer.redirect is not None and layout.degrees_in is not None:
         nodes = jax.vmap(peer.redirect)(nodes, layout.degrees_in[t][some])
-    keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), share))(layout.keys).reshape(agents)
+    drawn = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), crowd))(layout.keys)
+    keys = drawn.reshape(crowd * len(layout.keys))
 
     def step(
         numbers: PyTree, own: PyTree, z: Params, start: Scalar, size: Scalar, key: Key, step_size: Scalar
     ) -> tuple[PyTree, Params, Info]:
         return descend(numbers)(own, z, Shard(layout.rows, start, size), key, step_size)
 
-    places = (layout.starts[some], layout.sizes[some], keys[some], layout.step_sizes[t])
+    seats = some if layout.seats is None else layout.seats[some]
+    places = (layout.starts[some], layout.sizes[some], keys[seats], layout.step_sizes[t])
     told, kept = _take(layout.numbers, some), _take(state.own, some)
     own, steps, info = jax.vmap(step)(told, kept, read(nodes), *places)  # l. 4-11
     steps = widest(steps)
     nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
-    last = jax.tree.map(lambda rows: rows[(t - 1) % ring], state.spoken)
-    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, _put(last, who, message))
-    (memories, refused), gain = hear(peer, layout, (state.memories, state.refused), spoken, t)  # l. 16-21
+    return Woken(nodes, own, steps, info, message)
+
+
+def listen(peer: Peer, state: State, layout: Layout, woken: Woken, others: PyTree, t: Scalar, crowd: int) -> State:
+    """L. 15-24, for those that woke; `others` is what agents that are not of the layout say, if it is but a part."""
+    who, some, ring, agents = layout.wakers[t], _some(layout, t), len(state.spoken.round), len(layout.degrees)
+    nodes, own, steps, info, message = woken
+    last = jax.tree.map(lambda rows: rows[(t - 1) % ring, :agents], state.spoken)
+    said = _put(last, who, message)
+    if others is not None:
+        said = jax.tree.map(lambda ours, theirs: jnp.concatenate([ours, theirs]), said, others)
+    spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, said)
+    (memories, refused), gain = hear(peer, layout, (state.memories, state.refused), spoken, t, crowd)  # l. 16-21
     nodes = jax.vmap(peer.settle)(nodes, _take(gain, some))  # l. 22-24
     broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
     return State(
@@ -162,16 +204,15 @@ def play_round(
 _Heard: TypeAlias = tuple[PyTree, jax.Array]  # what is known over every link, and how much was refused there
 
 
-def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar) -> tuple[_Heard, PyTree]:
+def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar, crowd: int) -> tuple[_Heard, PyTree]:
     """Take in all messages of round t: what is known and was refused by now, and what they bring to every agent."""
-    ring, agents = spoken.round.shape
-    share = agents // len(layout.keys)  # agents of a lane
-    flat = jax.tree.map(lambda rows: rows.reshape(ring * agents, *rows.shape[2:]), spoken)
+    (ring, voices), agents = spoken.round.shape, len(layout.degrees)
+    flat = jax.tree.map(lambda rows: rows.reshape(ring * voices, *rows.shape[2:]), spoken)
 
     def take_in(heard: _Heard, messages: tuple[jax.Array, jax.Array]) -> tuple[_Heard, PyTree]:
         (memories, refused), (link, age) = heard, messages
-        said = _take(flat, (t - age) % ring * agents + layout.sources[link])
-        changed, gains, sound = jax.vmap(partial(receive_if_sound, peer, agents=share))(_take(memories, link), said)
+        said = _take(flat, (t - age) % ring * voices + layout.sources[link])
+        changed, gains, sound = jax.vmap(partial(receive_if_sound, peer, agents=crowd))(_take(memories, link), said)
         memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
         refused = refused.at[link].add((~sound).astype(refused.dtype), **_SORTED)
         return (memories, refused), jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
@@ -181,6 +222,11 @@ def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar) 
         return take_in(heard, (slots[0][0], slots[1][0]))
     heard, gains = jax.lax.scan(take_in, heard, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
     return heard, jax.tree.map(lambda leaf: leaf.sum(0), gains)
+
+
+def _some(layout: Layout, t: Scalar) -> jax.Array:
+    """Who wakes; whoever does not exist reads what another has, and is never written."""
+    return jnp.minimum(layout.wakers[t], len(layout.degrees) - 1)
 
 
 def _take(tree: PyTree, index: jax.Array) -> PyTree:

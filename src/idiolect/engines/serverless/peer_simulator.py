@@ -15,7 +15,9 @@ import numpy as np
 
 from idiolect.contracts import Params, PyTree
 from idiolect.engines.checkpointing import Checkpoint, Tick
-from idiolect.engines.serverless.layout import Lane, build_layout, first_models, first_own
+from idiolect.engines.serverless.crews import CrewMaker
+from idiolect.engines.serverless.lane_reports import consensus_gap, leak_of, mass_report
+from idiolect.engines.serverless.layout import Lane, State, build_layout, first_models, first_own
 from idiolect.engines.serverless.link_screening import by_lane, by_link
 from idiolect.engines.serverless.mass_ledger import Stock, joined, pending_messages
 from idiolect.engines.serverless.peer_program import PeerProgram
@@ -25,7 +27,6 @@ from idiolect.network.round_tables import oldest, taken_in
 from idiolect.trees import fill, names_of
 
 SECONDS = 1.0  # between two ticks, about
-LEAK = 1e-6  # a share of the mass that no rounding explains
 _TINY = 1e-200  # a weight below this will soon be zero, and x / y nonsense
 
 
@@ -37,6 +38,7 @@ def simulate_peers(
     times: Sequence[float],
     tick: Tick = lambda time, save: None,
     saved: Checkpoint | None = None,
+    crew: CrewMaker | None = None,
 ) -> Iterator[list[Snapshot]]:
     """Run the program over every lane's rounds and pause at each of the `times`, with a snapshot of each lane.
 
@@ -50,6 +52,7 @@ def simulate_peers(
         times: When to pause, in rounds.
         tick: Hears of every second or so, and can ask for what would have to be saved to go on from then.
         saved: A checkpoint to go on from. Who goes on is first shown the last pause again.
+        crew: Makes those who play the rounds, if the workers shall not.
 
     Returns:
         An iterator that runs until the next pause, and gives a snapshot of each lane.
@@ -69,11 +72,13 @@ def simulate_peers(
         >>> inspect.isgenerator(snapshots)  # agents begin when the first is asked for
         True
     """
-    width = -(-len(lanes) // workers.count) if saved is None else saved.facts["width"]
+    # A crew is told of every round by itself, so all lanes are one network to it.
+    width = -(-len(lanes) // (1 if crew else workers.count)) if saved is None else saved.facts["width"]
     groups = [lanes[k : k + width] for k in range(0, len(lanes), width)]
     starts = [[first_models(lane, _first_model(program, lane)) for lane in group] for group in groups]
     owns = [first_own(program.algorithm, group, start) for group, start in zip(groups, starts, strict=True)]
-    runs = _together(workers, [partial(_Run, program, *parts) for parts in zip(groups, starts, owns, strict=True)])
+    parts = zip(groups, starts, owns, strict=True)
+    runs = _together(workers, [partial(_Run, program, crew, *part) for part in parts])
     pauses, done, pace = sorted(times), 0, _Pace()
     if saved is not None:
         done, pauses = saved.facts["rounds"], pauses[saved.facts["pauses"] :]
@@ -83,9 +88,12 @@ def simulate_peers(
     while pauses:
         last = min(int(pauses[0]), lanes[0].table.length)
         while done < last:
-            done = min(last, done + pace.rounds())
-            _together(workers, [partial(run.advance, done) for run in runs])
-            tick(done, partial(_save, runs, {"width": width, "rounds": done, "pauses": len(times) - len(pauses)}))
+            facts = {"width": width, "rounds": done, "pauses": len(times) - len(pauses)}
+            moment = partial(tick, done, partial(_save, runs, facts))
+            done = min(last, done + pace.rounds(max(run.seconds for run in runs)))
+            states = [run.played(done, moment) for run in runs]  # nobody moves on before all are there
+            _together(workers, [partial(run.advance, done, state) for run, state in zip(runs, states, strict=True)])
+            tick(done, partial(_save, runs, {**facts, "rounds": done}))
         now = pauses.pop(0)
         snapshots = _together(workers, [partial(run.look, now) for run in runs])
         yield [snapshot for group in snapshots for snapshot in group]
@@ -100,15 +108,15 @@ def _first_model(program: PeerProgram, lane: Lane) -> Params:
 
 
 class _Pace:
-    """How many rounds to go between two ticks: as many as take about a second."""
+    """How many rounds to go between two ticks: as many as take about so long."""
 
     def __init__(self) -> None:
         self._rounds, self._asked = 1, time.perf_counter()
 
-    def rounds(self) -> int:
+    def rounds(self, seconds: float) -> int:
         now = time.perf_counter()
         # At most ten times as many as before: the first rounds wait for the compiler.
-        self._rounds = max(1, int(self._rounds * min(10.0, SECONDS / max(now - self._asked, 1e-9))))
+        self._rounds = max(1, int(self._rounds * min(10.0, seconds / max(now - self._asked, 1e-9))))
         self._asked = now
         return self._rounds
 
@@ -143,7 +151,9 @@ class _Shown(NamedTuple):
 class _Run:
     """Some lanes, as far as they have come."""
 
-    def __init__(self, program: PeerProgram, lanes: Sequence[Lane], params: list[Params], own: PyTree) -> None:
+    def __init__(
+        self, program: PeerProgram, crew: CrewMaker | None, lanes: Sequence[Lane], params: list[Params], own: PyTree
+    ) -> None:
         self._program, self._lanes = program, lanes
         self._start = jax.tree.map(lambda *leaves: np.concatenate(leaves), *params)
         self._layout = build_layout(program.algorithm, lanes, params[0], program.peer.carries == "sums")
@@ -152,12 +162,23 @@ class _Run:
         self._state = program.open(self._start, own, self._layout, self._ring)
         self._done, self._counted = 0, np.zeros(len(lanes), int)
         self._shown = self._look(0.0)
+        self._crew = None if crew is None else crew(program, lanes, self._layout, self._ring)
+        self.seconds = SECONDS
 
-    def advance(self, until: int) -> None:
+    def played(self, until: int, moment: Callable[[], None]) -> State | None:
+        """All agents after so many rounds, if a crew plays them; at every moment, they are still as they were."""
+        if self._crew is None:
+            return None
+        state = self._crew.play(self._state, self._done, until, moment)
+        self.seconds = max(SECONDS, self._crew.seconds)
+        return state
+
+    def advance(self, until: int, played: State | None) -> None:
         """Go on until so many rounds are done."""
-        self._state = self._program.advance(self._state, self._layout, np.int32(self._done), np.int32(until))
-        self._done = until
-        jax.tree.leaves(self._state)[-1].block_until_ready()  # so that a tick comes when the rounds are done
+        if played is None:
+            played = self._program.advance(self._state, self._layout, np.int32(self._done), np.int32(until))
+            jax.tree.leaves(played)[-1].block_until_ready()  # so that a tick comes when the rounds are done
+        self._state, self._done = played, until
 
     def look(self, time: float) -> list[Snapshot]:
         """Show every lane, with what was reported since the last look."""
@@ -169,12 +190,12 @@ class _Run:
         for number, snapshot in enumerate(self.shown()):
             count = max(int(self._counted[number] - before[number]), 1)
             reports = {name: float(total[number]) / count for name, total in totals.items()} if self._done else {}
-            reports |= _mass_report(_lane(stock, number))
+            reports |= mass_report(_lane(stock, number))
             reports |= {
-                "consensus_gap": _gap(_lane(self._shown.models, number)),
+                "consensus_gap": consensus_gap(_lane(self._shown.models, number)),
                 "smallest_y": float(self._lowest(number).min()),
             }
-            leak = _leak(reports["y_leaked"] / agents)
+            leak = leak_of(reports["y_leaked"] / agents)
             ended, withdraw = self._fault(number, leak), partial(self._withdraw, number, earlier)
             snapshots.append(snapshot._replace(reports=reports, ended=ended, excused=leak, withdraw=withdraw))
         self._state = self._state._replace(totals=jax.tree.map(jnp.zeros_like, self._state.totals))
@@ -269,25 +290,3 @@ def _lane(tree: PyTree, number: int) -> PyTree:
 def _by_lane(leaf: Any, agents: int) -> np.ndarray:
     values = np.asarray(leaf)
     return values.reshape(-1, agents, *values.shape[1:])
-
-
-def _mass_report(stock: Stock) -> dict[str, float]:
-    report = {}
-    for where, mass in stock._asdict().items():
-        report[f"y_{where}"] = float(mass.y)
-        report[f"x_{where}"] = float(np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(mass.x))))
-    return report
-
-
-def _gap(models: Params) -> float:
-    """The root mean square distance of the agents from their average."""
-    with np.errstate(all="ignore"):  # a run that has left the numbers is told of elsewhere
-        squares = [((leaf - leaf.mean(0, dtype=np.float64)) ** 2).sum() / len(leaf) for leaf in jax.tree.leaves(models)]
-        return float(np.sqrt(sum(squares)))
-
-
-def _leak(share: float) -> str:
-    """A leak of mass that no rounding explains, in words; empty if there is none."""
-    if abs(share) <= LEAK:
-        return ""
-    return f"{share:.3%} of the mass has leaked" if share > 0 else f"{-share:.3%} of the mass came from nowhere"
