@@ -39,8 +39,10 @@ def network_of(name: str, rounds: int = 40, **changes: Any) -> Experiment:
     return parse_recipe({**tables, **changes})
 
 
-def outcomes(experiment: Experiment, execution: Execution = Execution(), **services: Any) -> list[Result]:
-    with Workers(1) as workers:
+def outcomes(
+    experiment: Experiment, execution: Execution = Execution(), threads: int = 1, **services: Any
+) -> list[Result]:
+    with Workers(threads) as workers:
         return list(run_cells(experiment, Services(workers, execution=execution, **services)))
 
 

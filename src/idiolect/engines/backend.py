@@ -14,13 +14,17 @@ LOOK_AHEAD = 8  # turns computed ahead of need, per worker: enough to keep cores
 
 
 class Job(NamedTuple):
-    """A turn to compute: its number, whose it is, what the client has kept, and the version it was offered."""
+    """A turn to compute: its number, whose it is, what the client has kept, and the version it was offered.
+
+    The smaller `needed` is, the sooner its result is.
+    """
 
     turn: int
     client: int
     personal: PyTree
     version: int
     offer: PyTree
+    needed: float = 0.0
 
 
 class Pending(Protocol):

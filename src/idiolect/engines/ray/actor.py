@@ -65,14 +65,15 @@ class TurnActor:
         """The process that this is."""
         return os.getpid()
 
-    def turns(self, errand: Errand, *stored: Packed) -> Packed:
-        """Some turns under an algorithm, one after the other: `Program.turn` on leaves.
+    def turns(self, errand: Errand, *stored: Packed) -> tuple[Packed, float]:
+        """Some turns under an algorithm, one after the other: `Program.turn` on leaves, and the seconds they took.
 
         `stored` are models that clients were offered, too large to be sent along.
         """
         label, seed, clients = errand.label, errand.seed, errand.clients
         if label not in self._known or seed not in self._rows:
             self._build(label, seed)
+        began = time.perf_counter()
         structure, kept = self._known[label].offer, unpacked(errand.sent)
         given = [*kept[len(clients) :], *(leaves for pack in stored for leaves in unpacked(pack))]
         offers = [jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]) for leaves in given]
@@ -81,7 +82,7 @@ class TurnActor:
             self._turn(label, seed, client, number, personal, offers[place])
             for client, number, place, personal in zip(clients, errand.numbers, errand.places, kept, strict=False)
         ]
-        return packed([leaves_of(turn) for turn in found])
+        return packed([leaves_of(turn) for turn in found]), time.perf_counter() - began
 
     def _turn(self, label: str, seed: int, client: int, number: int, personal: Leaves, offer: PyTree) -> Turn:
         program, _, kept = self._known[label]

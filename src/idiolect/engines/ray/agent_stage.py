@@ -70,7 +70,7 @@ def _structure(program: PeerProgram, layout: Layout, setting: Setting) -> Any:
     own = rows(program.algorithm.objective.begin(model, 0, key))
     with jax.enable_x64(True):
         return jax.tree.structure(
-            jax.eval_shape(lambda *parts: program.open(*parts, setting.ring), rows(model), own, layout)
+            jax.eval_shape(lambda own, layout: program.open(rows(model), own, layout, setting.ring), own, layout)
         )
 
 

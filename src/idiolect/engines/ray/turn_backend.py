@@ -1,13 +1,19 @@
 """The backend on Ray for an algorithm with a server: turns go to where the client's data is, several in a message.
 
-A message costs Ray the same whether it brings one small turn or eight. So turns wait for others that go to the same
-actor, but never so long that it could run out of work: two full batches are there while a third fills up, and what is
-needed, or would be the last that an actor has, is sent at once. A version of a model that is small goes with the turns,
-once in a message; a large one is put into Ray's store, once for all that receive it.
+A message costs Ray the same whether it brings one small turn or eight. So turns wait here for others that go to the
+same actor, until they are worth a message by the time that its last ones took, but never so long that it could run out
+of work: what is needed is sent at once, and whoever has no more than one batch left gets another before the run waits.
+Turns that are needed sooner go first. So no actor is ever far ahead on what can wait, while another has nothing to do.
+
+A version of a model that is small goes with the turns, once in a message; a large one is put into Ray's store, once for
+all that receive it.
 """
 
+import heapq
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,8 +26,9 @@ from idiolect.engines.ray.packing import Packed, leaves_of, packed, unpacked
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.trees import bytes_of
 
-BATCHES = 3  # for each actor: one that it computes, one that waits there, one that fills up here
+BATCHES = 3  # for each actor: one that it computes, one that waits there, one that gathers here
 WIDEST, WIDEST_LARGE = 8, 2  # turns in a message, of small models and of large ones
+WORTH = 0.01  # seconds of work that are worth a message
 SMALL = 64 * 1024  # bytes of a model that goes with its turn; Ray's store would cost more than the copies
 REMEMBERED = 4  # large versions of the model that need not be put anew
 
@@ -33,56 +40,56 @@ class RayBackend:
         self.pool, self._program, self._clients, self._seed = pool, program, clients, seed
         homes = dealt(clients.participating, pool.count)
         self._small = bytes_of(jax.eval_shape(program.init, jax.random.key(seed))) <= SMALL
-        self.width = width_for(len(homes[-1]), self._small)
-        self.count, self.ahead = len(homes), max(LOOK_AHEAD, BATCHES * self.width) * len(homes)
-        self._homes = {client: number for number, members in enumerate(homes) for client in members}
-        self._filling = [TurnBatch(self, number) for number in range(len(homes))]
-        self._sent = [0] * len(homes)  # turns that actors have, as far as is known here
+        self.widest = width_for(len(homes[-1]), self._small)
+        self.count, self.ahead = len(homes), max(LOOK_AHEAD, BATCHES * self.widest) * len(homes)
+        self._homes = [_Home(number, self.widest) for number in range(len(homes))]
+        self._home_of = {client: self._homes[number] for number, members in enumerate(homes) for client in members}
+        self._order = count()
         self._stored: dict[int, Any] = {}  # large versions that lie in Ray's store
         self._structures: dict[Any, Any] = {}  # of what a turn returns, by that of what a client keeps
 
     def submit(self, job: Job) -> "RayPending":
-        """Put a turn into the batch that fills up for where the client's data is."""
-        batch = self._filling[self._homes[job.client]]
-        batch.jobs.append(job)
-        place = RayPending(batch, len(batch.jobs) - 1, self._structure(job))
-        if len(batch.jobs) == self.width:
-            self.send(batch)
-        return place
+        """Put a turn among those that wait to be sent to where the client's data is."""
+        home, turn = self._home_of[job.client], RayPending(self, job, self._structure(job))
+        heapq.heappush(home.waiting, (job.needed, next(self._order), turn))
+        if len(home.waiting) >= home.width >= home.sent:
+            self._send(home)
+        return turn
 
     def ready(self, pending: Mapping[int, Pending], seconds: float) -> list[int]:
         """Which of these have come back; wait for the first of them, but no longer than this."""
         turns = {number: turn for number, turn in pending.items() if isinstance(turn, RayPending)}
-        if there := [number for number, turn in turns.items() if turn.batch.there]:
-            return there
-        batches = {turn.batch for turn in turns.values()}
-        for batch in batches:
-            self.send(batch)
+        for turn in turns.values():
+            self.send_until(turn)
         self.keep_busy()
-        refs = {batch.ref: batch for batch in batches}
+        if there := [number for number, turn in turns.items() if turn.there]:
+            return there
+        refs = {turn.batch.ref: turn.batch for turn in turns.values() if turn.batch is not None}
         found, silent = self.pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
         for ref in silent:  # whoever has not answered for too long is replaced
             refs[ref].look_after()
         for ref in found:
             refs[ref].collect()
-        return [number for number, turn in turns.items() if turn.batch.there]
+        return [number for number, turn in turns.items() if turn.there]
 
     def keep_busy(self) -> None:
-        """Before the run waits: send what has gathered for actors that may soon have nothing to do."""
-        for batch, sent in zip(list(self._filling), self._sent, strict=True):
-            if batch.jobs and sent <= self.width:
-                self.send(batch)
+        """Before the run waits: send something to all that may soon have nothing to do."""
+        for home in self._homes:
+            if home.waiting and home.sent <= home.width:
+                self._send(home)
 
-    def send(self, batch: "TurnBatch") -> None:
-        """Send a batch, however full, unless that has been done."""
-        if batch is self._filling[batch.home]:
-            self._filling[batch.home] = TurnBatch(self, batch.home)
-            self._sent[batch.home] += len(batch.jobs)
-            batch.go(self._message(batch.jobs))
+    def send_until(self, turn: "RayPending") -> None:
+        """Send what is needed before this turn, and this turn."""
+        while turn.batch is None:
+            self._send(self._home_of[turn.job.client])
 
-    def arrived(self, batch: "TurnBatch") -> None:
-        """An actor has done these."""
-        self._sent[batch.home] -= len(batch.jobs)
+    def _send(self, home: "_Home") -> None:
+        turns = [heapq.heappop(home.waiting)[2] for _ in range(min(len(home.waiting), home.width))]
+        home.sent += len(turns)
+        jobs = [turn.job for turn in turns]
+        batch = TurnBatch(self.pool, home, jobs, self._message(jobs))
+        for number, turn in enumerate(turns):
+            turn.batch, turn.number = batch, number
 
     def _message(self, jobs: list[Job]) -> tuple[Any, ...]:
         offers = {job.version: job.offer for job in jobs}
@@ -126,44 +133,48 @@ def width_for(members: int, small: bool) -> int:
     return min(max(1, members // BATCHES), WIDEST if small else WIDEST_LARGE)
 
 
+@dataclass
+class _Home:
+    """An actor, as the run sees it: turns that wait to be sent to it, how many it has, and how many go in a message."""
+
+    number: int
+    widest: int
+    waiting: list[tuple[float, int, "RayPending"]] = field(default_factory=list)  # soonest needed first
+    sent: int = 0
+    width: int = 1
+
+    def took(self, turns: int, seconds: float) -> None:
+        """It has computed so many turns in so many seconds."""
+        self.sent -= turns
+        self.width = int(np.clip(np.ceil(WORTH * turns / max(seconds, 1e-6)), 1, self.widest))
+
+
 class TurnBatch:
     """Turns that travel together, to an actor and back."""
 
-    def __init__(self, backend: RayBackend, home: int) -> None:
-        self.home, self.jobs, self.found = home, list[Job](), list[list[np.ndarray]]()
-        self._backend, self._pool = backend, backend.pool
-        self.ref: Any = None
-
-    @property
-    def there(self) -> bool:
-        """Have they come back?"""
-        return bool(self.found)
-
-    def go(self, message: tuple[Any, ...]) -> None:
-        """Send them."""
-        turns = " and ".join(f"turn {job.turn} of client {job.client}" for job in self.jobs)
-        self._message, self._patience = message, Patience(self._pool, self.home, f"over {turns}")
+    def __init__(self, pool: ActorPool, home: _Home, jobs: list[Job], message: tuple[Any, ...]) -> None:
+        turns = " and ".join(f"turn {job.turn} of client {job.client}" for job in jobs)
+        self._pool, self._home, self._message, self.found = pool, home, message, list[list[np.ndarray]]()
+        self._patience = Patience(pool, home.number, f"over {turns}")
         self._ask()
 
     def look_after(self) -> None:
         """Send them to another actor if this one has been silent for too long."""
-        if not self.there and self._patience.overdue:
+        if not self.found and self._patience.overdue:
             self.collect()
 
     def collect(self) -> bool:
         """Wait a little for the answer; if the actor has died or is silent, send the work to one in its place."""
-        if not self.there:
-            self._backend.send(self)
-            self._backend.keep_busy()
-            answer: Packed | None = self._patience.answer(self.ref)
+        if not self.found:
+            answer: tuple[Packed, float] | None = self._patience.answer(self.ref)
             if answer is not None:
+                sent, seconds = answer
                 # A copy, or else what clients keep would fill Ray's store.
-                self.found = unpacked(Packed(answer.kinds, np.array(answer.bytes)))
-                self._backend.arrived(self)
-                self.jobs, self._message = [], ()
+                self.found, self._message = unpacked(Packed(sent.kinds, np.array(sent.bytes))), ()
+                self._home.took(len(self.found), seconds)
             elif self._patience.again:
                 self._ask()
-        return self.there
+        return bool(self.found)
 
     def _ask(self) -> None:
         actor = self._patience.begin()
@@ -173,20 +184,31 @@ class TurnBatch:
             raise failed_send(reason) from None
 
 
-class RayPending(NamedTuple):
-    """A turn under way on an actor."""
+class RayPending:
+    """A turn that waits to be sent, or is under way on an actor."""
 
-    batch: TurnBatch
-    number: int
-    structure: Any
+    def __init__(self, backend: RayBackend, job: Job, structure: Any) -> None:
+        self._backend, self.job, self._structure = backend, job, structure
+        self.batch: TurnBatch | None = None
+        self.number = 0
+
+    @property
+    def there(self) -> bool:
+        """Has it come back?"""
+        return self.batch is not None and bool(self.batch.found)
 
     def done(self) -> bool:
         """Is it there? An actor that has died, or is silent, is replaced meanwhile."""
-        return self.batch.collect()
+        if self.there:
+            return True
+        self._backend.send_until(self)
+        self._backend.keep_busy()
+        return self.batch is not None and self.batch.collect()
 
     def result(self) -> Turn:
         """What the client sends, once it is there."""
-        while not self.batch.collect():
+        while not self.done():
             pass
-        turn: Turn = jax.tree.unflatten(self.structure, self.batch.found[self.number])
+        assert self.batch is not None
+        turn: Turn = jax.tree.unflatten(self._structure, self.batch.found[self.number])
         return turn

@@ -249,10 +249,10 @@ class Fold:
             self._start_next()
 
     def _start_next(self) -> None:
-        _, turn = heapq.heappop(self._waiting)
+        needed, turn = heapq.heappop(self._waiting)
         client, version = int(self._table.client[turn]), self._turns[turn]
         offer = self._offers[version]
         fresh = client not in self._personal
         personal = self._program.work.init(offer, client, self._key) if fresh else self._personal[client]
         self._before[turn] = personal
-        self.running[turn] = self._backend.submit(Job(turn, client, personal, version, offer))
+        self.running[turn] = self._backend.submit(Job(turn, client, personal, version, offer, needed))
