@@ -1,10 +1,14 @@
 """What Ray costs: an update of the same recipe by the simulator's threads and by Ray's actors, for models of all sizes.
 
-A turn on Ray pays for two messages (the model there, what the client sends back) and for the copies at both ends: a
-constant, and something for each megabyte. What it buys, work on many machines, is not to be seen on one. Ray listens on
-every interface that it finds, so this runs in a network of its own, with nothing but loopback, where one can be made.
+Turns on Ray pay for two messages (models there, what clients send back), which several of them share, and for the copies
+at both ends: a constant, and something for each megabyte. What it buys, work on many machines, is not to be seen on one.
+Both run in turns in the same minutes; what one repeat of Ray adds, and its share of the simulator's throughput, are taken
+against the repeat of the simulator beside it, and shown as the median with the least and the most. Ray listens on every
+interface that it finds, so this runs in a network of its own, with nothing but loopback, where one can be made.
 """
 
+import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -29,7 +34,7 @@ from idiolect.network.timelines import Timeline
 from tasks import wait_for
 
 HIDDEN = {(16,): 400, (80, 60): 400, (512, 512): 100, (1024, 1024): 40, (2048, 2048): 20}  # -> updates
-REPEATS, APART = 3, "IDIOLECT_RAY_APART"
+REPEATS, APART = 7, "IDIOLECT_RAY_APART"
 
 
 def experiment(hidden: tuple[int, ...]) -> Experiment:
@@ -63,8 +68,8 @@ def timed(program: Program, clients: Clients, table: Timeline, backend: Backend)
     return run
 
 
-def compare(ray: Any, hidden: tuple[int, ...], updates: int) -> str:
-    """A row of the table."""
+def compare(ray: Any, hidden: tuple[int, ...], updates: int, repeats: int) -> dict[str, Any]:
+    """Milliseconds per update by the simulator and by Ray, repeat by repeat."""
     chosen = experiment(hidden)
     _, problem, cells, _ = build_seed(chosen, 0)
     algorithm, drawn, _, _ = cells["fedasync"]
@@ -77,12 +82,24 @@ def compare(ray: Any, hidden: tuple[int, ...], updates: int) -> str:
         runs = [timed(program, problem.clients, table, backend) for backend in crews]
         for run in runs:
             run()
-        here, there = np.min([[run() for run in runs] for _ in range(REPEATS)], axis=0)
-    name = "-".join(map(str, (64, *hidden, 10)))
-    return (
-        f"| {name} | {size:,} | {4e-6 * size:.2g} | {1e3 * here:.2f} | {1e3 * there:.2f} | "
-        f"{1e3 * (there - here):+.2f} | {there / here:.1f} |"
-    )
+        here, there = 1e3 * np.array([[run() for run in runs] for _ in range(repeats)]).T
+    return {
+        "model": "-".join(map(str, (64, *hidden, 10))),
+        "parameters": size,
+        "updates": updates,
+        "simulator_ms": here.tolist(),
+        "ray_ms": there.tolist(),
+        "ray_adds_ms": (there - here).tolist(),
+        "throughput_share": (here / there).tolist(),
+    }
+
+
+def row(found: dict[str, Any]) -> str:
+    """A row of the table."""
+    names = ("simulator_ms", "ray_ms", "ray_adds_ms", "throughput_share")
+    spread = [f"{np.median(x):.2f} ({np.min(x):.2f} to {np.max(x):.2f})" for x in (found[name] for name in names)]
+    megabytes = 4e-6 * found["parameters"]
+    return f"| {found['model']} | {found['parameters']:,} | {megabytes:.2g} | {' | '.join(spread)} |"
 
 
 def apart() -> None:
@@ -97,15 +114,24 @@ def apart() -> None:
 
 def main() -> None:
     """Print the table, or why there is none."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each, in turns")
+    parser.add_argument("--models", type=int, default=len(HIDDEN), help="how many of them, smallest first")
+    parser.add_argument("--json", type=Path, help="a file for every repeat of every figure")
+    options = parser.parse_args()
     if find_spec("ray") is None:
         print("The cost of Ray is not measured: it is not installed; pip install -e '.[ray]'")
         return
     apart()
     print("Milliseconds per update of ten local steps, batch 32, by as many threads or actors as there are cores:")
-    print("| MLP | parameters | MB each way | simulator | Ray | Ray adds | ratio |\n| --- |" + " ---: |" * 6)
+    print("| MLP | parameters | MB each way | simulator | Ray | Ray adds | throughput |\n| --- |" + " ---: |" * 6)
+    found = []
     with connected() as ray:
-        for hidden, updates in HIDDEN.items():
-            print(compare(ray, hidden, updates), flush=True)
+        for hidden, updates in list(HIDDEN.items())[: options.models]:
+            found.append(compare(ray, hidden, updates, options.repeats))
+            print(row(found[-1]), flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"repeats": options.repeats, "rows": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
