@@ -1,10 +1,12 @@
 """What Ray costs: an update of the same recipe by the simulator's threads and by Ray's actors, for models of all sizes.
 
-Turns on Ray pay for two messages (models there, what clients send back), which several of them share, and for the copies
-at both ends: a constant, and something for each megabyte. What it buys, work on many machines, is not to be seen on one.
-Both run in turns in the same minutes; what one repeat of Ray adds, and its share of the simulator's throughput, are taken
-against the repeat of the simulator beside it, and shown as the median with the least and the most. Ray listens on every
-interface that it finds, so this runs in a network of its own, with nothing but loopback, where one can be made.
+Turns on Ray pay for two messages (models there, what clients send back), which several of them share, and for copies at
+both ends: a constant, and something for each megabyte. What it buys, work on many machines, is not to be seen on one.
+Both run in turns in the same minutes. What a repeat of Ray adds, and its share of the simulator's throughput, are taken
+against the repeat of the simulator beside it, and shown as the median with the least and the most.
+
+Ray listens on every interface that it finds, so this runs in a network of its own, with nothing but loopback, where one
+can be made.
 """
 
 import argparse

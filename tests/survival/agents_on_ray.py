@@ -24,7 +24,7 @@ from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.running import Execution, Progress
 from idiolect.experiments.sources import cell_maker, source_of
 from idiolect.experiments.value import Experiment
-from tests.survival.networks import ALGORITHMS, furthest, network_of, outcomes, plainly
+from tests.survival.networks import furthest, network_of, outcomes, plainly
 
 CLOSE = 1e-6  # rounding: models are learned in 32 bits
 

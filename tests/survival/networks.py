@@ -13,7 +13,7 @@ from idiolect.experiments.running import Execution, Services, run_cells
 from idiolect.experiments.value import Experiment
 
 LINKS = {"wake": 0.6, "loss": 0.3, "gamma_f": 4, "gamma_d": 5, "duplication": 0.3}
-# Sums, shares and copies; models and levels of one's own; numbers that differ from lane to lane; a part that is private.
+# Sums, shares and copies; models and levels of one's own; numbers that differ from lane to lane.
 ALGORITHMS: dict[str, list[dict[str, Any]]] = {
     "pars_push": [{"label": f"u{u}", "objective": {"steps": u, "step_size": 0.02}} for u in (1, 2)],
     "rasgp": [{}],

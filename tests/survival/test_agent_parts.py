@@ -1,21 +1,20 @@
 """Parts of a network, played one beside the other in this process: what actors do, without the actors."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 from idiolect.engines.ray.agent_parts import cut, heard_from, parts_of, put_together, rows_kinds, settings_of
-from idiolect.engines.ray.agent_stage import OutOfStep, Stage, build_stage, heard_by, put_back, said_in
-from idiolect.engines.ray.packing import packed, unpacked
+from idiolect.engines.ray.agent_stage import build_stage, heard_by, put_back, said_in
+from idiolect.engines.ray.packing import packed
 from idiolect.engines.serverless import Lane, PeerProgram
 from idiolect.engines.serverless.layout import Layout, State
 from idiolect.experiments.running import Execution
 from idiolect.experiments.sources import cell_maker, source_of
 from idiolect.experiments.value import Experiment
-from tests.survival.networks import ALGORITHMS, furthest, network_of, outcomes, plainly
+from tests.survival.networks import furthest, network_of, outcomes, plainly
 
 
 class Parts:
