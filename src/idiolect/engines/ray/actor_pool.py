@@ -90,7 +90,7 @@ class Patience:
     @property
     def overdue(self) -> bool:
         """Has the actor been silent for too long?"""
-        return time.monotonic() - self._asked > self._pool.patience * 2 ** min(self._silences, DOUBLINGS)
+        return time.monotonic() - self._asked > patience_after(self._silences, self._pool.patience)
 
     def answer(self, ref: Any) -> Any:
         """Wait a little for the answer, which is None if there is none yet.
@@ -124,13 +124,13 @@ def said(death: Exception) -> str:
 
 def too_many_deaths(deaths: int, over: str, why: str) -> UserMistake:
     """What to say when work kills whoever does it."""
-    return _failed(f"{deaths} actors died {over}; the last one said: {why}{_advice(why)}")
+    return _failed(f"{deaths} actors died {over}; the last one said: {why}{advice(why)}")
 
 
 def failed_put(reason: Exception) -> UserMistake:
     """What to say when Ray's store takes nothing."""
     why = type(reason).__name__
-    return _failed(f"a model could not be put into Ray's store: {why}{_advice(why)}")
+    return _failed(f"a model could not be put into Ray's store: {why}{advice(why)}")
 
 
 def failed_send(reason: Exception) -> UserMistake:
@@ -138,12 +138,17 @@ def failed_send(reason: Exception) -> UserMistake:
     return _failed(f"no work could be sent to an actor: {said(reason)}")
 
 
+def patience_after(silences: int, patience: float) -> float:
+    """How many seconds an actor may say nothing about what it was asked, if so many before it were silent over it."""
+    return patience * 2 ** min(silences, DOUBLINGS)
+
+
 def _failed(sentence: str) -> UserMistake:
     return UserMistake(f"--engine ray: {sentence.strip().splitlines()[0]}")
 
 
-def _advice(why: str) -> str:
-    """What may help against what Ray says."""
+def advice(why: str) -> str:
+    """What may help against what Ray says; nothing where nobody knows."""
     hints = {
         "OutOfMemory": "the machine has no memory left: fewer --actors",
         "ObjectStoreFull": "Ray's store is full: start Ray with a larger --object-store-memory",

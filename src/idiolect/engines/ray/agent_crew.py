@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from idiolect.engines.ray.actor_pool import DEATHS, DOUBLINGS, LOOK, ActorPool, failed_put, said, too_many_deaths
+from idiolect.engines.ray.actor_pool import DEATHS, LOOK, ActorPool, failed_put, patience_after, said, too_many_deaths
 from idiolect.engines.ray.agent_parts import cut, heard_from, parts_of, put_together, rows_kinds, settings_of
 from idiolect.engines.ray.packing import packed, unpacked
 from idiolect.engines.serverless.layout import Lane, Layout, State
@@ -47,7 +47,7 @@ class RayCrew:
         deaths = silences = 0
         while True:
             refs = self._ask(state, start, stop)
-            patience = self._pool.patience * 2 ** min(silences, DOUBLINGS)
+            patience = patience_after(silences, self._pool.patience)
             why = self._wait(refs, patience, moment)
             silences += bool(why)
             why = why or self._why_failed(refs)
