@@ -39,7 +39,9 @@ def test_an_exhibit_comes_to_the_verdicts_that_are_committed(name, out):
         load_images(DATA.get(name, "digits"))
     except UserMistake as reason:
         pytest.skip(str(reason))
-    assert main(["reproduce", name, "--scale", "desk", "--out", str(out)]) in (0, 1), "1: another processor rounds otherwise"
+    assert main(["reproduce", name, "--scale", "desk", "--out", str(out)]) in (0, 1), (
+        "1: another processor rounds otherwise"
+    )
     claims = json.loads((out / f"{name}-desk" / "claims.json").read_text())["claims"]
     told = {claim.statement: claim.verdict for claim in committed(name).claims}
     assert {claim["statement"]: claim["verdict"] for claim in claims} == told

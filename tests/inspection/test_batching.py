@@ -22,7 +22,8 @@ CPU, ASKED = Batching(1, 4_000, None, 1, asked=False), Batching(8, 4_000, None, 
         (ASKED, "8 turns at a time on each of 4 devices, as training.side_by_side says."),
         (
             Batching(5, 100 * 2**20, 16 * 2**30, 2, asked=False),
-            "5 turns at a time on each of 2 devices, a quarter of its 16 GiB holds that many models of 100 MiB, 8 each.",
+            "5 turns at a time on each of 2 devices, a quarter of its 16 GiB holds that many models of 100 MiB, "
+            "8 each.",
         ),
     ],
 )

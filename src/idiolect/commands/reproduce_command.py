@@ -36,9 +36,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--commit", action="store_true", help="write the numbers into the sources, as what a run should give"
     )
-    parser.add_argument(
-        "--committed", action="store_true", help="run nothing, and write the page of what is committed"
-    )
+    parser.add_argument("--committed", action="store_true", help="run nothing, and write the page of what is committed")
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"default: in --out with --all, {_DOCS_PAGE} with --committed"
     )

@@ -1,7 +1,8 @@
 """Tables of the leaderboard that are committed: one file for each problem, from which the page is written.
 
 All problems together take a day at the desk, so they are run one by one, and what each came to is kept in the sources
-with what it was asked and by which code it was computed. A file that was made at another size is not taken for this one.
+with what it was asked and by which code it was computed. A file that was made at another size is not taken for one
+of this size.
 """
 
 import json
@@ -30,7 +31,9 @@ class Kept(NamedTuple):
     code: list[str]  # digests of what computed it
 
 
-def commit(problem: str, scale: Scale, standings: Sequence[Standing], code: Sequence[str], out: Path = COMMITTED) -> Path:
+def commit(
+    problem: str, scale: Scale, standings: Sequence[Standing], code: Sequence[str], out: Path = COMMITTED
+) -> Path:
     """Write down what a problem came to."""
     told = {"asked": _asked(problem, scale), "code": list(code), "standings": [_plain(one) for one in standings]}
     file = out / f"{problem}.json"
