@@ -24,7 +24,6 @@ ALGORITHMS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@cache
 def network_of(name: str, rounds: int = 40, **changes: Any) -> Experiment:
     tables = {
         "seeds": [0, 1],
