@@ -95,8 +95,8 @@ def _outcome(run: dict[str, Any]) -> str:
     ]
     told = (
         "One seed, test parts, at the end. The own model is the one after the adaptation that the objective itself "
-        "prescribes, the worst tenth that of its clients. Settings were chosen by hand, some of them after a look at such a "
-        "run, and not alike for all, so this is no comparison; [the leaderboard](../leaderboard.md) is one."
+        "prescribes, the worst tenth that of its clients. Settings were chosen by hand, some of them after a look at "
+        "such a run, and not alike for all, so this is no comparison; [the leaderboard](../leaderboard.md) is one."
     )
     return "\n".join([head, *rows]) + f"\n\n{told}"
 
