@@ -54,6 +54,7 @@ html_copy_source = False
 REFERENCE = [
     "leaderboard",
     "reproduction",
+    "reproduction-earlier",
     "results",
     "errata",
     "survival",
