@@ -30,7 +30,7 @@ from idiolect.results.seals import sealed
 
 PROGRESS, NOW = "progress", "now.json"
 _EVERY = 1.0  # seconds between two writings of how far a run is
-_SHARE = 0.02  # of a run's time, at most, for writing that; who works among a million clients takes a while to say
+_SHARE = 0.02  # of its time, about, that a run spends on that; who works among a million takes a while to say
 _NAMED = 40  # clients of each cell that are named; the others are counted
 
 
@@ -156,7 +156,7 @@ class _ProgressFiles:
     def beat(self, now: float) -> None:
         """So far the cells at work are; it is written if the last time is a while ago."""
         self._time = now
-        if time.monotonic() - self._last >= max(_EVERY, self._cost / _SHARE):
+        if time.monotonic() - self._last >= _EVERY * max(1.0, self._cost / _SHARE):
             self.replace("running")
 
     def replace(self, state: str, why: str = "") -> None:
