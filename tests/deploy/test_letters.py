@@ -70,7 +70,8 @@ def test_models_in_chunks_are_one_journey_too(network, monkeypatch):
     monkeypatch.setattr("idiolect.deploy.joining.device.MESSAGE_BYTES", 2**17 + 50)
     network.start_residents()
     assert_replays(network, network.serve(6))
-    assert len(network.riders.letters) <= status(network)["turns"] + 2 * len(NODES)
+    # A letter for every chunk would be many more; a server that is slow may have somebody ask once more.
+    assert len(network.riders.letters) <= status(network)["turns"] + 3 * len(NODES)
     verbs = [[one.verb for one in unpack_questions(reply, 2**20).asked] for reply in network.riders.replies]
     assert any(asked[-1:] == ["upload"] and asked.count("chunk") > 2 for asked in verbs)
     assert not any("model" in asked for asked in verbs)  # it was foreseen that they would want it

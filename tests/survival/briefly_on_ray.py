@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from idiolect.cli import main
-from idiolect.engines.ray import ActorPool, RayBackend
+from idiolect.engines.ray import ActorPool, RayBackend, turn_backend
 from idiolect.errors import UserMistake
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.running import Execution
@@ -23,6 +23,7 @@ def test_the_same_results_and_what_many_receive_is_sent_once(ray, monkeypatch):
     sent: list[Any] = []
     put = ray.put
     monkeypatch.setattr(ray, "put", lambda value: sent.append(value) or put(value))
+    monkeypatch.setattr(turn_backend, "SMALL", 0)  # smaller models go with their turns
     found, pool = on_ray(ray, experiment_of("fedavg"), count=1)
     assert same(found, plainly("fedavg"))
     assert (pool.count, pool.replaced) == (1, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from idiolect.engines.ray.agent_parts import cut, heard_from, parts_of, put_together, rows_kinds, settings_of
 from idiolect.engines.ray.agent_stage import OutOfStep, build_stage, heard_by, put_back, said_in
-from idiolect.engines.ray.packing import packed
+from idiolect.engines.ray.packed_arrays import packed
 from idiolect.engines.serverless import Lane, PeerProgram
 from idiolect.engines.serverless.layout import Layout, State
 from idiolect.experiments.running import Execution

@@ -54,7 +54,7 @@ def test_an_address_that_does_not_answer_is_one_sentence(capsys, file):
     ("name", "options", "words"),
     [
         ("fedavg", ["--engine", "ray", "--clock", "real"], "fedavg works in rounds; take an asynchronous"),
-        ("sgp", ["--engine", "ray"], "sgp has no server"),
+        ("sgp", ["--engine", "ray", "--clock", "real"], "sgp has no server, whose clock it would be"),
         ("fedbuff", ["--address", "localhost:6379"], "--address is localhost:6379, which needs --engine ray"),
         ("fedbuff", ["--clock", "real"], "--clock is real, which needs --engine ray"),
         ("fedbuff", ["--engine", "ray", "--clock", "real", "--timeline", "x.csv"], "only a virtual clock can replay"),

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idiolect.engines.ray.packing import ALIGNED, leaves_of, packed, unpacked
+from idiolect.engines.ray.packed_arrays import ALIGNED, leaves_of, packed, unpacked
 from idiolect.engines.ray.turn_backend import BATCHES, WIDEST, WIDEST_LARGE, width_for
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from idiolect.contracts import Algorithm, Clients, Key, Problem, PyTree, Split
 from idiolect.engines.backend import dealt
-from idiolect.engines.ray.packing import Leaves, Packed, leaves_of, packed, unpacked
+from idiolect.engines.ray.packed_arrays import Leaves, Packed, leaves_of, packed, unpacked
 from idiolect.engines.simulator.server_program import Program, Turn, prepare, training_key
 
 CellMaker: TypeAlias = Callable[[str, int], tuple[Problem, Algorithm]]  # for a label and a seed

@@ -13,7 +13,7 @@ import jax
 from idiolect.engines.ray.actor import ActorSettings, keep_compiled
 from idiolect.engines.ray.agent_parts import Setting
 from idiolect.engines.ray.agent_stage import Stage, build_stage, heard_by, put_back, said_in
-from idiolect.engines.ray.packing import Packed, leaves_of, packed
+from idiolect.engines.ray.packed_arrays import Packed, leaves_of, packed
 
 Name = tuple[Any, ...]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from idiolect.engines.ray.actor_pool import DEATHS, LOOK, ActorPool, failed_put, patience_after, said, too_many_deaths
 from idiolect.engines.ray.agent_parts import cut, heard_from, parts_of, put_together, rows_kinds, settings_of
-from idiolect.engines.ray.packing import packed, unpacked
+from idiolect.engines.ray.packed_arrays import packed, unpacked
 from idiolect.engines.serverless.layout import Lane, Layout, State
 from idiolect.engines.serverless.peer_program import PeerProgram
 from idiolect.errors import UserMistake

@@ -11,7 +11,7 @@ import numpy as np
 from idiolect.contracts import Algorithm, Message, PyTree
 from idiolect.engines.ray.actor import CellMaker, only, without_data
 from idiolect.engines.ray.agent_parts import Setting
-from idiolect.engines.ray.packing import Leaves, Packed, leaves_of, packed, unpacked
+from idiolect.engines.ray.packed_arrays import Leaves, Packed, leaves_of, packed, unpacked
 from idiolect.engines.serverless.layout import Layout, State, rows_of_all
 from idiolect.engines.serverless.peer_program import PeerProgram, Woken, prepare_peers
 from idiolect.engines.simulator.server_program import training_key

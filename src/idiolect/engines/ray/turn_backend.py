@@ -22,7 +22,7 @@ from idiolect.contracts import Clients
 from idiolect.engines.backend import LOOK_AHEAD, Job, Pending, dealt
 from idiolect.engines.ray.actor import Errand
 from idiolect.engines.ray.actor_pool import ActorPool, Patience, failed_put, failed_send
-from idiolect.engines.ray.packing import Packed, leaves_of, packed, unpacked
+from idiolect.engines.ray.packed_arrays import Packed, leaves_of, packed, unpacked
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.trees import bytes_of
 

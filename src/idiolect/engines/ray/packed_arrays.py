@@ -36,7 +36,7 @@ def packed(trees: Sequence[Leaves]) -> Packed:
 
     Example:
         >>> import numpy as np
-        >>> from idiolect.engines.ray.packing import packed, unpacked
+        >>> from idiolect.engines.ray.packed_arrays import packed, unpacked
         >>> sent = packed([[np.arange(3), np.float32(0.5)], []])
         >>> unpacked(sent)
         [[array([0, 1, 2]), array(0.5, dtype=float32)], []]
