@@ -13,7 +13,7 @@ from idiolect.engines.serverless.stepwise_peers import run_peers_stepwise
 from idiolect.engines.snapshot import Snapshot
 from idiolect.network.round_tables import rounds
 from idiolect.network.topologies import erdos_renyi, topology
-from idiolect.network.unreliable_links import draw_rounds
+from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import maml, moreau, plain
 from idiolect.protocols.running_sums import running_sum
 from idiolect.testing import peer_laws
@@ -130,3 +130,17 @@ def test_a_permutation_of_the_agents_permutes_the_results(protocol):
     for before, after in zip(nodes, others, strict=True):
         for i in range(N):
             jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-12), before[i], after[place[i]])
+
+
+def test_seeds_one_after_the_other_share_a_program():
+    """Their tables have about the same size, and what is missing is filled up with what nobody reads."""
+    graph, problem = erdos_renyi(probability=0.5)(N, np.random.default_rng(1)), noisy_quadratics(noise=0.5)
+    steady = Links(wake=1.0, loss=0.0, least_delay=1, gamma_d=1)
+    lanes = [
+        Lane(problem.clients, draw_rounds(steady, graph, rounds, seed), seed) for seed, rounds in enumerate((33, 35))
+    ]
+    with jax.enable_x64(True):
+        program = prepare_peers(problem, Algorithm("running_sum", plain(), running_sum(), 1, ETA, 1))
+    for lane in lanes:
+        list(pauses(program, [lane], [lane.table.length], ONE_WORKER))
+    assert program.advance._cache_size() == 1

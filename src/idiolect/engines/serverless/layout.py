@@ -154,7 +154,8 @@ def _degrees_in(algorithm: Algorithm, lanes: Sequence[Lane]) -> jax.Array | None
     if not isinstance(peer, Peer) or peer.redirect is None or all(graph.present is None for graph in graphs):
         return None
     rounds = np.arange(lanes[0].table.length)
-    return jnp.asarray(np.concatenate([graph.out_degrees_in(rounds) for graph in graphs], axis=1))
+    found = np.concatenate([graph.out_degrees_in(rounds) for graph in graphs], axis=1)
+    return jnp.asarray(np.pad(found, ((0, roomy(len(found)) - len(found)), (0, 0))))
 
 
 def _told(agents: int, kind: jnp.dtype, *numbers: np.ndarray) -> jax.Array:
@@ -178,8 +179,25 @@ def rows_of_all(trains: list[Split]) -> tuple[PyTree, np.ndarray]:
     """The rows of all lanes in one store, and where each lane's begin. Lanes may share theirs."""
     kept = {id(train.rows): train.rows for train in trains}
     begins = dict(zip(kept, _offsets([len(jax.tree.leaves(rows)[0]) for rows in kept.values()]), strict=True))
-    rows = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept.values())
+    rows = jax.tree.map(lambda *leaves: _with_room(np.concatenate(leaves)), *kept.values())
     return rows, np.array([begins[id(train.rows)] for train in trains])
+
+
+def _with_room(rows: np.ndarray) -> jax.Array:
+    """The rows, and as many that nobody reads as make their number a common one."""
+    return jnp.asarray(np.pad(rows, [(0, roomy(len(rows)) - len(rows)), *[(0, 0)] * (rows.ndim - 1)]))
+
+
+def roomy(length: int) -> int:
+    """A length at least as large, of which there are few: seeds whose tables are about as long share a program.
+
+    Example:
+        >>> from idiolect.engines.serverless.layout import roomy
+        >>> [roomy(length) for length in (1, 8, 9, 49, 1500)]
+        [1, 8, 9, 52, 1536]
+    """
+    step = 2 ** max(0, (length - 1).bit_length() - 4)  # a sixteenth of the next power of two, or less
+    return -(-length // step) * step
 
 
 def _offsets(lengths: list[int]) -> np.ndarray:
@@ -192,7 +210,7 @@ def _joined(parts: list[np.ndarray], offsets: np.ndarray) -> np.ndarray:
 
 def _wakings(step_sizes: np.ndarray, awake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tables of rounds x agents, turned into lists of those that wake and of their step sizes."""
-    shape = (len(awake), max(1, int(awake.sum(1).max(initial=0))))
+    shape = (roomy(len(awake)), min(awake.shape[1], roomy(max(1, int(awake.sum(1).max(initial=0))))))
     who, steps = np.full(shape, awake.shape[1], np.int32), np.zeros(shape)
     when, agent = np.nonzero(awake)
     place = (np.cumsum(awake, axis=1) - 1)[when, agent]
@@ -210,9 +228,11 @@ def _lists(lanes: list[Arrivals], links: list[int], rounds: int) -> tuple[np.nda
         order = np.argsort(row, kind="stable")
         came = Arrivals(*(column[order] for column in came))
     counts = np.bincount(row, minlength=rounds * slots).reshape(rounds, slots)
-    there = np.arange(counts.max(initial=0)) < counts[..., None]
-    over, old = np.full(there.shape, sum(links), np.int32), np.zeros(there.shape, _whole_numbers_up_to(rounds))
-    over[there], old[there] = came.link, came.age
+    width = min(sum(links), roomy(max(1, int(counts.max(initial=0)))))
+    there = np.arange(width) < counts[..., None]
+    shape = (roomy(rounds), slots, width)
+    over, old = np.full(shape, sum(links), np.int32), np.zeros(shape, _whole_numbers_up_to(rounds))
+    over[:rounds][there], old[:rounds][there] = came.link, came.age
     return over, old
 
 
