@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -128,6 +129,9 @@ def run(what: str, told: dict[str, Any], log: Path) -> None:
         except UserMistake as mistake:
             print(mistake)
             sys.exit(2)
+        except Exception:
+            traceback.print_exc()  # here, while the log is open
+            raise
 
 
 def _confine(told: dict[str, Any]) -> None:

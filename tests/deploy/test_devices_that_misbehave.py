@@ -94,6 +94,9 @@ def test_a_device_that_does_not_read_holds_up_nobody(tmp_path):
         run.join("bob")
         until(lambda: run.status()["devices"].get("bob", {}).get("last") is not None, 200)
         run.until_updates(run.status()["updates"] + 10)
+        keys.issue(run.keys, "dave")  # the server opens a new session for that, and the old one cannot end well
+        until(lambda: "dave may connect" in run.said("server"), 200)
+        run.until_updates(run.status()["updates"] + 10)
         for who in ("server", "alice", "bob"):
             os.kill(run.processes[who].pid, signal.SIGTERM)
         for who in ("server", "alice", "bob"):

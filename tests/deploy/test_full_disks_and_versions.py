@@ -39,7 +39,7 @@ def test_a_device_without_room_ends_with_a_sentence_and_goes_on_when_there_is_so
 
 
 def test_a_device_of_another_version_is_told_and_one_with_other_messages_is_refused(run):
-    run.serve(updates=20)
+    run.serve(updates=10_000)  # nobody shall come too late
     run.join("alice", line={"FORMAT": 999})
     assert run.wait("alice") == 2
     assert "speaks another version of messages" in run.said("alice")
@@ -47,4 +47,6 @@ def test_a_device_of_another_version_is_told_and_one_with_other_messages_is_refu
     until(lambda: "and this device 0.0.1" in run.said("bob"), 300)
     for name in ("alice", "carol"):
         run.join(name)
-    finish(run, 20)
+    run.until_updates(3)
+    run.kill("server")
+    finish(run, run.status()["updates"] + 20)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zenoh import Query
 
 _LOOK_UP = 0.2  # seconds after which the server looks up, even if nothing has come
+_LETS_GO = 60.0  # seconds within which a session that was closed gives its endpoint free
 _STATUS = 2.0  # seconds between two looks at the roster, and two writings of the status
 
 
@@ -48,10 +49,12 @@ class Service:
 
     def run(self, done: Callable[[], bool], status: Path) -> None:
         """Answer until it is time to stop."""
+        patience = 0.0
         while not done():
             roster = self._roster()
-            with self._listening(roster):
+            with self._listening(roster, patience):
                 self._answer_until(done, roster, status)
+            patience = _LETS_GO
 
     def _answer_until(self, done: Callable[[], bool], roster: Roster, status: Path) -> None:
         """Answer until it is time to stop, or the roster has changed."""
@@ -79,21 +82,29 @@ class Service:
         self._moment("after reply")
 
     @contextmanager
-    def _listening(self, roster: Roster) -> Iterator[None]:
-        config = server_config(self._identity, roster, self._endpoint, self._work.run)
-        zenoh = needs_zenoh()
+    def _listening(self, roster: Roster, patience: float) -> Iterator[None]:
+        session = self._opened(roster, patience)
         try:
-            session = zenoh.open(config)
-        except zenoh.ZError as reason:
-            raise UserMistake(f"--listen {self._endpoint} cannot be opened: {str(reason)[:200]}") from None
-        with session:
             session.declare_queryable(f"idiolect/{self._work.run}/*/*", self._put)
             session.declare_queryable("idiolect/hello/*", self._greet)
+            yield
+        finally:
+            self._outbox.close()  # while there is a session to send by
+            self._outbox = self._new_outbox()
+            with suppress(needs_zenoh().ZError):  # somebody does not read what was sent; Zenoh gives up after a while
+                session.close()
+
+    def _opened(self, roster: Roster, patience: float) -> Any:
+        """A session with the rules of this roster; one that was open before may take a while to let go."""
+        config = server_config(self._identity, roster, self._endpoint, self._work.run)
+        zenoh, end = needs_zenoh(), time.monotonic() + patience
+        while True:
             try:
-                yield
-            finally:
-                self._outbox.close()  # while there is a session to send by
-                self._outbox = self._new_outbox()
+                return zenoh.open(config)
+            except zenoh.ZError as reason:
+                if time.monotonic() >= end:
+                    raise UserMistake(f"--listen {self._endpoint} cannot be opened: {str(reason)[:200]}") from None
+            time.sleep(_LOOK_UP)
 
     def _new_outbox(self) -> Outbox:
         return Outbox(_reply, lambda name: self._reception.hold_against(name, "does not read"))
