@@ -109,7 +109,7 @@ def test_every_key_of_a_table_is_told():
     for name, table in TABLES.items():
         keys = {option.name for option in table_texts(name)}
         assert keys == set(getattr(table, "_fields", None) or table.__annotations__), name
-    assert {*TABLES} - {"recipe", "step_rule", "optimizer", "neighbours"} < {o.name for o in table_texts("recipe")}
+    assert {*TABLES} - {"recipe", "step_rule", "optimizer", "neighbours", "delay"} < {o.name for o in table_texts("recipe")}
 
 
 def test_show_prints_a_recipe_as_it_was_written(capsys):
@@ -133,6 +133,23 @@ def test_every_name_can_be_shown_and_says_what_each_option_must_be():
             for option in option_texts(registry[name]):
                 assert option.kind
                 assert "typing." not in option.kind
+                assert option.about, f"{registry.kind}: {name} does not say what {option.name} is"
+
+
+def test_every_key_of_a_table_says_what_it_is():
+    for table in TABLES:
+        for option in table_texts(table):
+            assert option.about, f"{table} does not say what {option.name} is"
+
+
+def test_a_delay_law_says_where_its_mean_and_variation_are_told(capsys):
+    for name in catalog.DELAY_LAWS:
+        assert main(["show", name]) == 0
+        assert "`idiolect show delay`" in capsys.readouterr().out
+    assert main(["show", "delay"]) == 0
+    assert "    variation: number above 0; default 0.5\n        Their coefficient" in capsys.readouterr().out
+    assert main(["show", "network"]) == 0
+    assert "    upload: table: `idiolect show delay`; default not set" in capsys.readouterr().out
 
 
 def test_options_said_are_those_that_a_recipe_takes():

@@ -70,10 +70,14 @@ def _print_algorithm(name: str) -> None:
 
 
 def _print_entry(registry: "Registry", name: str) -> None:
+    from idiolect import catalog
+
     kind = registry.one
     article = "an" if kind[0] in "aeio" else "a"
     factory = registry[name]
     _print_options(f"{name}: {article} {kind} ({registry.source(name)}, {factory.__module__})", factory, {})
+    if registry is catalog.DELAY_LAWS:
+        print("  in the table of a time, such as network.download: `idiolect show delay`")
 
 
 def _print_table(name: str) -> None:

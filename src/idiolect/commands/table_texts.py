@@ -1,14 +1,14 @@
 """The tables of a recipe in words: their keys, what each may be, its bounds and its default."""
 
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from idiolect.commands.option_texts import OptionText, arguments, in_words, value_in_words
 from idiolect.contracts import LocalOptimizer, Screening, StepRule
 from idiolect.evaluation.neighbours import Neighbours
 from idiolect.experiments.recipe_tables import Evaluation, NamedAlgorithm, Start, Table, Training
 from idiolect.experiments.value import Experiment
-from idiolect.network.delays import Network
+from idiolect.network.delays import Delay, Network
 from idiolect.network.unreliable_links import Links
 from idiolect.protocols.attacks import Attack
 from idiolect.registry import Choice
@@ -23,6 +23,7 @@ TABLES: dict[str, type] = {
     "evaluation": Evaluation,
     "neighbours": Neighbours,
     "network": Network,
+    "delay": Delay,
     "links": Links,
     "screening": Screening,
     "attack": Attack,
@@ -35,6 +36,7 @@ _TEXTS = {
     ("recipe", "topology"): "table of name and options; the topologies are in `idiolect list`",
     ("recipe", "timeline"): "path of a table that was saved",
     ("recipe", "chosen"): "table of split, seeds, trials, search, scores, note",
+    ("delay", "law"): "name of one of the delay laws in `idiolect list`",
     ("start", "pretrain"): "table like one of the algorithms",
 }
 
@@ -51,6 +53,8 @@ def _kind(name: str, key: str, hint: Any) -> str:
     """What a value must be; a table that can be asked for by itself is named as such."""
     if key in TABLES and key != name:
         return f"table: `idiolect show {key}`"
+    if hint is Delay or Delay in get_args(hint):
+        return "table: `idiolect show delay`"
     return _TEXTS.get((name, key)) or in_words(hint)
 
 

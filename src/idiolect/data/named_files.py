@@ -5,6 +5,7 @@ A file of data is read and never run. A run notes a digest of what it read, so t
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, get_type_hints
@@ -16,6 +17,12 @@ from idiolect.options import NamesFiles
 from idiolect.problems.data.datasets import data_folders
 
 Files: TypeAlias = str | list[str]
+
+_SOURCE = re.compile(r"^ {4}source:.*\n(?: {8}.*\n)*", re.MULTILINE)  # of the arguments that a docstring tells
+_NAMED = """\
+    file: A file, a folder or a list of them, in the working folder or in one for data (`--data-dir`).
+    digest: Of what the files hold; a run writes it down, and is refused where they hold something else.
+"""
 
 
 def find_files(named: Files, data_dir: Path | None = None) -> list[Path]:
@@ -73,5 +80,5 @@ def named_by_file(make: Callable[..., Problem], **kinds: Any) -> Callable[..., P
     factory.__signature__ = inspect.Signature([*own, *(one for one in theirs if one.name != "name")])  # type: ignore[attr-defined]
     factory.__annotations__ = {one: hints[one] for one in (*(p.name for p in own), *(p.name for p in theirs))}
     factory.__name__ = factory.__qualname__ = make.__name__
-    factory.__doc__ = make.__doc__
+    factory.__doc__ = _SOURCE.sub(_NAMED, inspect.cleandoc(make.__doc__ or ""))
     return factory

@@ -33,6 +33,10 @@ def changing(*, graphs: Annotated[list[list[tuple[int, int]]], Len(1)], hold: An
     """The given graphs, lists of (source, target) links, one after another, again and again, `hold` rounds each.
 
     None of them need connect everyone; together they must.
+
+    Args:
+        graphs: For each graph a list of pairs of agents, which are numbered from 0.
+        hold: For how many rounds a graph stays.
     """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:

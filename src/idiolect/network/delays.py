@@ -25,13 +25,13 @@ def _exponential(mean: float, variation: float, count: int, rng: np.random.Gener
 
 
 def _gamma(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The gamma law with this coefficient of variation."""
+    """The gamma law with the given coefficient of variation."""
     shape = variation**-2
     return rng.gamma(shape, mean / shape, count)
 
 
 def _lognormal(mean: float, variation: float, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The lognormal law with this coefficient of variation."""
+    """The lognormal law with the given coefficient of variation."""
     return mean * _unit_lognormal(variation, count, rng)
 
 
@@ -48,7 +48,7 @@ class Delay(NamedTuple):
 
     Args:
         law: A name of the registry of delay laws.
-        mean: Of the times.
+        mean: Of the times, in your unit of virtual time.
         variation: Their coefficient of variation, where the law has one to choose.
 
     Example:

@@ -23,7 +23,11 @@ _REDRAWS = 1000
 
 
 def random_regular(*, degree: Annotated[int, Ge(1)]) -> Wire:
-    """Everyone exchanges with `degree` others, by a random regular graph that is redrawn until it is connected."""
+    """Everyone exchanges with `degree` others, by a random regular graph that is redrawn until it is connected.
+
+    Args:
+        degree: With how many others; even where the number of agents is odd.
+    """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
         check_agents(agents)

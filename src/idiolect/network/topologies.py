@@ -5,7 +5,6 @@ Every factory returns `wire(agents, rng) -> the graph on that many agents`.
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -13,9 +12,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from idiolect.errors import UserMistake
-from idiolect.network.edge_lists import read_edges
-
-Pair: TypeAlias = tuple[int, int]
+from idiolect.network.edge_lists import Pair, checked_link, read_edges
 
 _REDRAWS = 200_000  # of ten agents and p = 0.15 about 1 draw in 200 is strongly connected
 _SHOWN = 8  # a message names this many components, and this many members of each
@@ -88,10 +85,11 @@ def topology(agents: int, edges: Iterable[Pair]) -> Topology:
 def erdos_renyi(*, probability: Annotated[float, Ge(0), Le(1)], connect: Literal["patch", "redraw"] = "patch") -> Wire:
     """Directed G(n, p): each of the n (n - 1) links is there with this probability, independently of the others.
 
-    What becomes of a draw that is not strongly connected: `patch` gives it the links of a random cycle through one
-    random member of each strongly connected component, at most as many links as there are components. `redraw`
-    throws it away and draws again, so that the graph has the law of G(n, p) given that it is strongly connected; for a
-    small `probability` all draws may be in vain.
+    Args:
+        probability: Of each link.
+        connect: What becomes of a draw that is not strongly connected. `patch` gives it the links of a random cycle
+            through one random member of each strongly connected component; `redraw` draws again, which is the law of
+            G(n, p) given that it is strongly connected, and may be in vain for a small probability.
     """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
@@ -127,7 +125,11 @@ def _redrawn(agents: int, probability: float, rng: np.random.Generator) -> list[
 
 
 def ring(*, directed: bool = True) -> Wire:
-    """Everyone sends to the next agent, the last to the first; and to the previous one too unless `directed`."""
+    """Everyone sends to the next agent, the last to the first; and to the previous one too unless `directed`.
+
+    Args:
+        directed: Whether nobody sends to the previous agent.
+    """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
         steps = (1,) if directed else (1, -1)
@@ -185,7 +187,11 @@ def complete() -> Wire:
 
 
 def edges(*, edges: list[tuple[int, int]]) -> Wire:
-    """The given (source, target) links."""
+    """The given (source, target) links.
+
+    Args:
+        edges: Pairs of agents, which are numbered from 0, each once; everyone must reach everyone along them.
+    """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
         return topology(agents, edges)
@@ -194,7 +200,11 @@ def edges(*, edges: list[tuple[int, int]]) -> Wire:
 
 
 def file(*, path: str) -> Wire:
-    """The links in a text file: one `source target` a line, with a space or a comma between; `#` begins a comment."""
+    """The links in a text file: one `source target` a line, with a space or a comma between; `#` begins a comment.
+
+    Args:
+        path: Of the file.
+    """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
         return _checked(agents, read_edges(path), f"topology {path}")
@@ -207,9 +217,9 @@ def _checked(agents: int, edges: Iterable[tuple[str, Pair]], whole: str) -> Topo
     check_agents(agents)
     seen: dict[Pair, str] = {}
     for where, edge in edges:
-        pair = _pair(where, edge, agents)
+        pair = checked_link(where, edge, agents)
         if pair in seen:
-            raise UserMistake(f"{where} is {_shown(pair)}, but {seen[pair]} is the same link; give each link once")
+            raise UserMistake(f"{where} is {list(pair)}, but {seen[pair]} is the same link; give each link once")
         seen[pair] = where
     components = components_of(agents, seen)
     if len(components) > 1:
@@ -218,22 +228,6 @@ def _checked(agents: int, edges: Iterable[tuple[str, Pair]], whole: str) -> Topo
             "add links until everyone can reach everyone"
         )
     return ordered_graph(agents, seen)
-
-
-def _pair(where: str, edge: Any, agents: int) -> Pair:
-    try:
-        source, target = map(operator.index, edge)
-    except (TypeError, ValueError):
-        raise UserMistake(f"{where} is {edge!r}, but a link is a pair of agents: [source, target]") from None
-    for agent in (source, target):
-        if not 0 <= agent < agents:
-            raise UserMistake(
-                f"{where} is {_shown((source, target))}, but there is no agent {agent}; "
-                f"{agents} agents are numbered from 0 to {agents - 1}"
-            )
-    if source == target:
-        raise UserMistake(f"{where} is {_shown((source, target))}, but an agent has no link to itself; leave it out")
-    return source, target
 
 
 def check_agents(agents: int) -> None:
@@ -272,10 +266,6 @@ def _listed(names: list[str]) -> str:
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[:_SHOWN])}, ... ({len(names)} in all)"
-
-
-def _shown(pair: Pair) -> str:
-    return f"[{pair[0]}, {pair[1]}]"
 
 
 def seed_of(rng: np.random.Generator) -> int:

@@ -43,26 +43,51 @@ class Moments(NamedTuple):
 
 
 def sgd(*, step_size: StepSize = 1.0, momentum: Decay = 0.0) -> optax.GradientTransformation:
-    """Step along the average, or along a sum of all averages in which old ones fade (FedAvgM)."""
+    """Step along the average, or along a sum of all averages in which old ones fade (FedAvgM).
+
+    Args:
+        step_size: How far the server goes along it; 1 is the average itself.
+        momentum: How much of the sum is kept from round to round; 0 is no momentum.
+    """
     return optax.sgd(step_size, momentum=momentum or None)
 
 
 def adam(
     *, step_size: StepSize = 0.01, beta1: Decay = 0.9, beta2: Decay = 0.99, tau: StepSize = 1e-3
 ) -> optax.GradientTransformation:
-    """Scale every coordinate by a fading average of its squares (FedAdam)."""
+    """Scale every coordinate by a fading average of its squares (FedAdam).
+
+    Args:
+        step_size: eta, how far the server goes at a time.
+        beta1: How much of the average of what was sent is kept from round to round.
+        beta2: The same for the average of its squares.
+        tau: What is added to the root of the squares; the smaller, the more the steps adapt.
+    """
     return _adaptive(step_size, beta1, tau, lambda v, square: beta2 * v + (1 - beta2) * square)
 
 
 def yogi(
     *, step_size: StepSize = 0.01, beta1: Decay = 0.9, beta2: Decay = 0.99, tau: StepSize = 1e-3
 ) -> optax.GradientTransformation:
-    """The same with squares that are let in and out by additions, so that they change slowly (FedYogi)."""
+    """The same with squares that are let in and out by additions, so that they change slowly (FedYogi).
+
+    Args:
+        step_size: eta, how far the server goes at a time.
+        beta1: How much of the average of what was sent is kept from round to round.
+        beta2: The same for the squares.
+        tau: What is added to the root of the squares; the smaller, the more the steps adapt.
+    """
     return _adaptive(step_size, beta1, tau, lambda v, square: v - (1 - beta2) * square * jnp.sign(v - square))
 
 
 def adagrad(*, step_size: StepSize = 0.01, beta1: Decay = 0.0, tau: StepSize = 1e-3) -> optax.GradientTransformation:
-    """Scale every coordinate by the sum of all its squares (FedAdagrad)."""
+    """Scale every coordinate by the sum of all its squares (FedAdagrad).
+
+    Args:
+        step_size: eta, how far the server goes at a time.
+        beta1: How much of the average of what was sent is kept from round to round.
+        tau: What is added to the root of the squares; the smaller, the more the steps adapt.
+    """
     return _adaptive(step_size, beta1, tau, lambda v, square: v + square)
 
 
