@@ -196,3 +196,37 @@ def test_a_shell_completes_commands_flags_and_names(tmp_path, monkeypatch, capsy
     assert set(builtin_recipes()) <= set(completed(["idiolect", "run", ""], script))
     assert main(["completion", "zsh"]) == 0
     assert "bashcompinit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("rnu demo", "COMMAND is 'rnu' (did you mean 'run'?); known are new, list,"),
+        ("xyzzy", "COMMAND is 'xyzzy'; known are"),
+        ("--versoin", "has no flag '--versoin' (did you mean '--version'?)"),
+        ("run --sed 3 demo", "`idiolect run` has no flag '--sed' (did you mean '--seed'?)"),
+        ("run --dta-dir=x demo", "has no flag '--dta-dir' (did you mean '--data-dir'?)"),
+        ("run demo extra", "'extra' is one argument too many for `idiolect run`"),
+        ("run demo --seed", "--seed: expected one argument; `idiolect run --help`"),
+        ("tune demo --trials x", "--trials: is x, but must be a whole number"),
+        ("show", "required: NAME; `idiolect show --help` says what it takes"),
+        ("keys", "required: ACTION; `idiolect keys --help`"),
+        ("keys isue alice", "ACTION is 'isue' (did you mean 'issue'?); known are init, issue, revoke"),
+        ("completion fish", "shell is 'fish'; known are bash, zsh"),
+    ],
+)
+def test_a_mistyped_command_line_is_one_sentence(typed, said, capsys):
+    assert main(typed.split()) == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert error.startswith("idiolect: ")
+    assert error.count("\n") == 1
+    assert said in error
+
+
+def test_without_a_command_help_names_them_all(capsys):
+    assert main([]) == 0
+    output, error = capsys.readouterr()
+    assert error == ""
+    listed = [words[0] for line in output.splitlines() if (words := line.split())]
+    assert set(commands()) <= set(listed)

@@ -1,6 +1,5 @@
 """The command line. Each command is a module of `idiolect.commands`."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from idiolect.commands import (
     tune_command,
     watch_command,
 )
+from idiolect.commands.parser import Parser
 from idiolect.errors import Diverged, Refused, UserMistake, in_one_line
 
 _COMMANDS = (
@@ -53,8 +53,11 @@ _COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake ends with one sentence and exit code 2, and so does what diverges entirely."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
+        if "command" not in options:
+            _parser().print_help()
+            return 0
         _remember_compiled_programs()
         code: int = options.command(options)
         sys.stdout.flush()
@@ -67,10 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="idiolect", description="Personalized learning across devices.")
+def _parser() -> Parser:
+    parser = Parser(prog="idiolect", description="Personalized learning across devices.")
     parser.add_argument("--version", action="version", version=f"idiolect {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
     for module in _COMMANDS:
         module.add(commands)
     completion_command.add(commands, _parser)
