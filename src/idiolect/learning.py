@@ -116,7 +116,8 @@ def learn(
         raise UserMistake(f"budget is {budget!r}, but must be an idiolect.Budget")
     asked = {**budget._asdict(), "tunes": list(budget.tunes) or None}
     evaluation = Evaluation(points=points, headline="own", **asked)
-    seed = checked_value("seed", Seed, seed)
+    seed, trajectory = checked_value("seed", Seed, seed), checked_value("trajectory", bool, trajectory)
+    progress = progress if callable(progress) else checked_value("progress", bool, progress)
     cell = Experiment(
         problem,
         [line],

@@ -102,7 +102,7 @@ def as_choice(value: Any, what: str, names: Iterable[str] = ()) -> Choice:
     if callable(value):  # the default of an option, as its factory's signature has it
         return Choice(value.__name__)
     if not isinstance(value, Mapping):
-        raise UserMistake(f"{what} is {value!r}, but must be a name, or a table with a name and options")
+        raise UserMistake(f"{what} is {_shown(value)}, but must be a name, or a table with a name and options")
     if "name" not in value:
         raise UserMistake(f"{what}.name is missing{_listed(names)}")
     return Choice(value["name"], {key: inner for key, inner in value.items() if key != "name"})

@@ -4,6 +4,7 @@ What only Python can get wrong, data and functions of one's own, has a table of 
 """
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,10 +153,17 @@ def learning(**options: Any) -> Callable[[], Any]:
     return lambda: idiolect.learn(quadratics(clients=3, dimension=2), "rasgp", horizon=5.0, **options)
 
 
+@cache
+def learned() -> idiolect.Result:
+    return idiolect.learn(quadratics(clients=3, dimension=2), "fedasync", horizon=10.0, points=1, local_steps=1)
+
+
 IN_PYTHON = {
     "a string": (of_data("x"), "data is of type str, but must be a list with one tree of arrays for each client"),
     "one dict for all": (of_data({"x": X}), "data is of type dict, but must be a list"),
     "a generator": (of_data(rows for rows in GOOD), "data is of type generator, but must be a list"),
+    "a number": (of_data(np.array(3.0)), "data is of type ndarray, but must be a list"),
+    "numbers too large": (of_data([{"x": X * 1e99, "y": Y}]), "x has 1e+99 in row 0, but every number that a client"),
     "nobody": (of_data([]), "data is empty"),
     "nothing": (of_data([None]), "client 0's data is None, but must be a tree of arrays"),
     "lists": (of_data([{"x": X.tolist()}]), "client 0's x.0.0 is 1.0, but must be an array whose first axis"),
@@ -180,6 +188,13 @@ IN_PYTHON = {
     "a negative seed": (of_functions(seed=-1), "seed is -1, but"),
     "too large a share": (of_functions(shares=Shares(train=2.0)), "shares.train is 2.0, but"),
     "a graph": (learning(topology=topology(3, [(0, 1), (1, 2), (2, 0)])), "topology is a graph of 3 agents, but must"),
+    "a bar in words": (learning(progress="loud"), "progress is 'loud', but"),
+    "a trajectory in words": (learning(trajectory="long"), "trajectory is 'long', but"),
+    "a start of another shape": (learning(start=jnp.zeros(5)), "start has shape (5,) for its parameters, but the model"),
+    "data for a problem": (lambda: idiolect.learn(GOOD, "fedavg"), "problem is a list, but must be a name"),
+    "a client that is not there": (lambda: learned().model(3), "client is 3, but the clients are numbered from 0 to 2"),
+    "a client before the first": (lambda: learned().received(-1), "client is -1, but the clients are numbered"),
+    "a client in words": (lambda: learned().model("ann"), "client is 'ann', but the clients are numbered"),
     "a budget that is a table": (learning(budget={}), "budget is {}, but must be an idiolect.Budget"),
     "a table with a bad step": (lambda: idiolect.Training(step_size=-1), "step_size is -1, but"),
     "a table in a table": (lambda: idiolect.NamedAlgorithm(name="a", training={"step_sise": 1}), "training.step_sise"),
@@ -204,3 +219,15 @@ def test_a_failing_function_of_the_user_s_keeps_its_own_trace():
     with pytest.raises(UserMistake) as raised:
         of_functions(loss=lambda p, b: b["q"])()
     assert isinstance(raised.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "rasgp"])
+@pytest.mark.parametrize(
+    ("init", "of"),
+    [(lambda key: jnp.full(2, jnp.nan), loss), (start, lambda params, batch: jnp.log(params).sum())],
+    ids=["parameters", "loss"],
+)
+def test_what_is_no_number_before_any_step_is_not_blamed_on_the_step_size(algorithm, init, of):
+    with pytest.raises(idiolect.Diverged, match="nothing was trained yet") as raised:
+        idiolect.learn(idiolect.problem(init, of, GOOD), algorithm, horizon=30.0, points=1, local_steps=1)
+    assert "step size" not in str(raised.value)

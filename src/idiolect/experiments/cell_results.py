@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from idiolect.contracts import Compressed, Origin, Params, PyTree
 from idiolect.errors import UserMistake
 from idiolect.experiments.records import CellRecord, ClientRecord, Point
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds
+
+T = TypeVar("T")
 
 
 class ModelsAt(NamedTuple):
@@ -80,6 +84,17 @@ class Result(NamedTuple):
             for budget, spread in scores.items()
         ]
         return f"{title} at time {self.points[-1].time:g}</p><table>{head}{''.join(rows)}</table>"
+
+
+def known_client(ask: Callable[[int], T], total: int) -> Callable[[int], T]:
+    """The same question about a client, refused in a sentence if there is no such client."""
+
+    def asked(client: int) -> T:
+        if not isinstance(client, int | np.integer) or not 0 <= client < total:
+            raise UserMistake(f"client is {client!r}, but the clients are numbered from 0 to {total - 1}")
+        return ask(int(client))
+
+    return asked
 
 
 def whole_model(origin: Origin | None, params: Params) -> dict[str, Any]:

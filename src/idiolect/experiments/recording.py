@@ -27,7 +27,7 @@ from idiolect.engines.workers import compile_for_clients
 from idiolect.errors import Diverged
 from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread_over_clients
 from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, own_model, scored_split, scorer
-from idiolect.experiments.cell_results import ModelsAt, Result
+from idiolect.experiments.cell_results import ModelsAt, Result, known_client
 from idiolect.experiments.evaluation_plan import EvaluationPlan
 from idiolect.experiments.records import DISTANCE, CellRecord, ClientRecord, Moment, Notes, Point
 from idiolect.network import Timeline
@@ -140,7 +140,7 @@ class Recorder:
         prepared, cell, plan = self._prepared, self.cell, self._plan
         label, metrics = prepared.program.algorithm.name, prepared.metrics
         scored = evaluate(prepared.score, metrics, cell.clients, snapshot, plan.budget, self._workers, seed=cell.seed)
-        if found := _fault_in(label, scored):
+        if found := _fault_in(label, scored, snapshot.time):
             fault, hint = found
             self._withdraw(snapshot, f"{fault}; {snapshot.excused or hint}")
             return None
@@ -243,7 +243,8 @@ class Recorder:
         def received(client: int) -> Params:
             return whole(last.own(client), last.model(client))
 
-        made = (own, received, self._trajectory, prepared.origin, last.groups)
+        of_clients = [known_client(ask, cell.clients.total) for ask in (own, received)]
+        made = (*of_clients, self._trajectory, prepared.origin, last.groups)
         return Result(record, table, last.params, last.personal, *made)
 
     def _client(self, scored: ClientScore, last: Snapshot) -> ClientRecord:
@@ -266,7 +267,7 @@ def _squared_distance(model: Params, optimum: Params) -> float:
     return sum(float(((np.asarray(a, np.float64) - b) ** 2).sum()) for a, b in pairs)
 
 
-def _fault_in(label: str, scored: list[ClientScore]) -> tuple[str, str] | None:
+def _fault_in(label: str, scored: list[ClientScore], time: float) -> tuple[str, str] | None:
     """The first score that is no number, in words, and what may help; None if all are."""
     for client in scored:
         for budget, score in client.scores.items():
@@ -275,6 +276,8 @@ def _fault_in(label: str, scored: list[ClientScore]) -> tuple[str, str] | None:
                 steps = f"{budget} adaptation steps" if budget.isdecimal() else f"its adaptation '{budget}'"
                 steps = "its own adaptation" if own else steps
                 fault = f"{label} diverged in evaluation: client {client.client} scores {score} after {steps}"
+                if budget == "0" and time == 0:
+                    return fault, "nothing was trained yet, so look at the loss, the score and the first parameters"
                 step = "inner step of its objective" if own else "step size of the evaluation"
                 return fault, f"a smaller {step} may help"
     return None

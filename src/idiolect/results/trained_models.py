@@ -50,7 +50,7 @@ def fitting(leaves: dict[str, np.ndarray] | Params, problem: Problem, where: str
     given = {name: np.shape(leaf) for name, leaf in leaves.items()}
     if given != wanted:
         name = next(name for name in [*wanted, *given] if wanted.get(name) != given.get(name))
-        layer = name.removeprefix("server")
+        layer = name.removeprefix("server") or "its parameters"
         raise UserMistake(
             f"{where} has {_told(given.get(name))} for {layer}, but the model of {problem.name} has "
             f"{_told(wanted.get(name))}; begin with a model of the same shape"

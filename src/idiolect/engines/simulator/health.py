@@ -48,9 +48,9 @@ def check_model(server_state: ServerState, program: Program, time: float) -> Non
     """Stop a run whose server holds a model that is not finite."""
     leaves = jax.tree.leaves(program.protocol.server.read(server_state.server))
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in leaves):
+        hint = _hint(program) if time > 0 else "nothing was trained yet, so it began with such a model"
         raise Diverged(
-            f"{program.algorithm.name} diverged: the server's model is not finite at virtual time {time:.4g}; "
-            f"{_hint(program)}"
+            f"{program.algorithm.name} diverged: the server's model is not finite at virtual time {time:.4g}; {hint}"
         )
 
 

@@ -18,7 +18,8 @@ _WANTED = "must be a list with one tree of arrays for each client, such as [{'x'
 
 def checked_data(data: Sequence[PyTree]) -> list[PyTree]:
     """The clients' data as trees of NumPy arrays, or one sentence on which client's array cannot be used."""
-    if isinstance(data, str | bytes | Mapping) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+    single = isinstance(data, str | bytes | Mapping) or getattr(data, "shape", None) == ()
+    if single or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         made = "; list(data) makes one" if hasattr(data, "__next__") else ""
         raise UserMistake(f"data is of type {type(data).__name__}, but {_WANTED}{made}")
     if len(data) == 0:
@@ -59,12 +60,19 @@ def _check_array(client: int, name: str, leaf: Any) -> None:
     values = np.asarray(leaf)
     if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
         raise UserMistake(f"{where} is an array of {values.dtype}, but must be one of numbers")
-    if jnp.issubdtype(values.dtype, jnp.inexact) and not (whole := np.isfinite(values)).all():
+    if jnp.issubdtype(values.dtype, jnp.inexact) and not (whole := np.isfinite(_as_learned(values))).all():
         place = np.argwhere(~whole)[0]
+        number = values[tuple(place)]
+        held = " in 32 bits; scale the data" if np.isfinite(number) else "; leave such rows out, or fill them in"
         raise UserMistake(
-            f"{where} has {values[tuple(place)]} in row {place[0]}, but every number that a client learns from must "
-            "be finite; leave such rows out, or fill them in"
+            f"{where} has {number} in row {place[0]}, but every number that a client learns from must be finite{held}"
         )
+
+
+def _as_learned(values: np.ndarray) -> np.ndarray:
+    """The numbers in the type that they are learned from, in which they may be infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
 
 
 def _check_alike(client: int, rows: PyTree, first: PyTree) -> None:
