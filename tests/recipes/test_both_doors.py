@@ -190,7 +190,7 @@ IN_PYTHON = {
     "a graph": (learning(topology=topology(3, [(0, 1), (1, 2), (2, 0)])), "topology is a graph of 3 agents, but must"),
     "a bar in words": (learning(progress="loud"), "progress is 'loud', but"),
     "a trajectory in words": (learning(trajectory="long"), "trajectory is 'long', but"),
-    "a start of another shape": (learning(start=jnp.zeros(5)), "start has shape (5,) for its parameters, but the model"),
+    "a start of another shape": (learning(start=jnp.zeros(5)), "start has shape (5,) for its parameters"),
     "data for a problem": (lambda: idiolect.learn(GOOD, "fedavg"), "problem is a list, but must be a name"),
     "a client that is not there": (lambda: learned().model(3), "client is 3, but the clients are numbered from 0 to 2"),
     "a client before the first": (lambda: learned().received(-1), "client is -1, but the clients are numbered"),

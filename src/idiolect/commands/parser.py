@@ -8,7 +8,7 @@ from idiolect.errors import UserMistake
 
 
 class Parser(argparse.ArgumentParser):
-    """Python's parser, which can be told what to do with a mistake by inheritance alone; its commands are of its kind."""
+    """Python's own, which only inheritance can teach what to do with a mistake; its commands are parsed likewise."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
         """As Python does it, but what this command does not know is refused here, where its flags are known."""
@@ -25,7 +25,9 @@ class Parser(argparse.ArgumentParser):
         from idiolect.options import known
 
         if action.choices is not None:
-            known(map(str, action.choices), action.option_strings[0] if action.option_strings else _named(action), value)
+            known(
+                map(str, action.choices), action.option_strings[0] if action.option_strings else _named(action), value
+            )
 
     def _refuse(self, word: str) -> NoReturn:
         from difflib import get_close_matches

@@ -1,4 +1,7 @@
-"""Links as users write them, and graphs as text: a `source target` pair on every line, separated by a space or a comma, with `#` before comments."""
+"""Links as users write them: pairs of agents, in Python or as text.
+
+In a file, a `source target` pair on every line, separated by a space or a comma, with `#` before comments.
+"""
 
 import operator
 import re
