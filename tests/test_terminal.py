@@ -1,6 +1,9 @@
 """What the terminal says beside the table."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from idiolect.commands.progress_bar import time_left
 from idiolect.evaluation.scores import Spread
@@ -8,7 +11,8 @@ from idiolect.experiments.recipe_tables import Evaluation
 from idiolect.experiments.records import CellRecord, ClientRecord, Point
 from idiolect.experiments.value import Experiment
 from idiolect.report.remarks import group_lines, refusals_in_words
-from idiolect.results.summary import summarize
+from idiolect.report.terminal import print_summary
+from idiolect.results.summary import Summary, summarize
 
 
 @pytest.mark.parametrize(
@@ -33,16 +37,35 @@ def test_many_refused_clients_are_counted():
     assert words.endswith("; and 3 more clients")
 
 
-def test_a_group_of_which_nobody_was_scored_is_left_out():
-    groups = {"first": [0], "not scored": [7]}
-    experiment = Experiment(algorithms=["fedavg"], evaluation=Evaluation(groups=groups))
-    scores = {"0": 0.25, "1": 0.5, "own": 0.5}
+def summary(label: str = "fedavg", **groups: list[int]) -> Summary:
+    """Of one client and one seed."""
+    experiment = Experiment(algorithms=[{"name": "fedavg", "label": label}], evaluation=Evaluation(groups=groups))
+    scores = {"0": 0.25, "1": 0.5, "own": 0.75}
     spreads = {column: Spread(score, 0.0, score, 1) for column, score in scores.items()}
     point = Point(200.0, 3, {"participating": spreads}, {0: scores}, {}, {})
     client = ClientRecord(0, "participating", 10, scores, {}, 32.0, 4)
-    cell = CellRecord("fedavg", 0, "accuracy", True, {}, 1.0, [1.0], "", True, [point], [client])
-    lines = group_lines(summarize(experiment, [cell], [], versions={}))
+    cell = CellRecord(label, 0, "accuracy", True, {}, 1.0, [1.0], "", True, [point], [client])
+    return summarize(experiment, [cell], [], versions={})
+
+
+def test_a_group_of_which_nobody_was_scored_is_left_out():
+    lines = group_lines(summary(first=[0], **{"not scored": [7]}))
     assert lines == ["first (1 clients), personalized: fedavg 0.500 ± -"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_table_of_a_run_fits_the_terminal_and_nothing_is_cut_off(terminal):
+    console = Console(file=StringIO(), force_terminal=terminal, width=80, color_system=None)
+    label = "an_algorithm_with_quite_a_long_name"
+    print_summary(summary(label), console)
+    said = console.file.getvalue()
+    columns = ("global", "personalized", "worst decile", "own", "updates", "steps", "seconds")
+    for words in (*columns, "0.250 ± -", "0.750 ± -"):
+        assert words in said
+    assert "…" not in said
+    heads = [line for line in said.splitlines() if line.startswith("┃ algorithm ")]
+    assert len(heads) == (3 if terminal else 1)
+    assert all(len(line) <= 80 for line in said.splitlines()) == terminal
 
 
 @pytest.mark.parametrize(

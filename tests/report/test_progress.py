@@ -73,6 +73,7 @@ def test_cells_that_go_side_by_side_count_together():
     ("seconds", "words"),
     [
         (None, ""),
+        (0.0, ""),
         (3.0, "about 10 s left"),
         (44.0, "about 40 s left"),
         (125.0, "about 2 min left"),

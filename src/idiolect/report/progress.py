@@ -54,7 +54,7 @@ class Course:
 
 def in_words(seconds: float | None) -> str:
     """A time left, no more exact than it is known."""
-    if seconds is None:
+    if not seconds:  # which nobody can tell, or there is none left
         return ""
     for unit, length in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * length:

@@ -14,13 +14,11 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console = console or Console()
     mine = [("", summary)]
     rows = headline(mine)
-    table = _table(f"{summary.recipe}: {summary.metric} {summary.when}", rows)
-    # A wide table is better than one with columns cut off.
-    whole = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
-    console.width = max(console.width, 120, whole)
-    console.print(table)
+    if not console.is_terminal:
+        console.width = max(console.width, 120, _width(console, rows))  # whoever reads it later has a wide page
+    _print_fitting(console, f"{summary.recipe}: {summary.metric} {summary.when}", rows)
     for metric in other_metrics(mine):
-        console.print(_table(f"{summary.recipe}: {metric}", other_metric(mine, metric)))
+        _print_fitting(console, f"{summary.recipe}: {metric}", other_metric(mine, metric))
     for line in [*remarks(summary), *group_lines(summary), *size_lines(summary)]:
         console.print(line)
     for line in meaning_lines(summary, rows.columns):
@@ -29,7 +27,29 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console.print(f"Scored on {summary.what.scored_on}. Mean ± std over {seeds} seed{'s' if seeds > 1 else ''}.")
 
 
-def _table(title: str, rows: Rows) -> Table:
+def _print_fitting(console: Console, title: str, rows: Rows) -> None:
+    """As one table where the terminal is wide enough, else as several below each other, so that none is cut off."""
+    first, end = 1, len(rows.columns)
+    while first < end:
+        last = next(
+            (last for last in range(end, first + 1, -1) if _width(console, _part(rows, first, last)) <= console.width),
+            first + 1,
+        )
+        console.print(_table(title if first == 1 else None, _part(rows, first, last)))
+        first = last
+
+
+def _part(rows: Rows, first: int, last: int) -> Rows:
+    """The labels, and some of the columns after them."""
+    columns, *told = [[row[0], *row[first:last]] for row in (rows.columns, *rows.rows)]
+    return Rows(columns, told)
+
+
+def _width(console: Console, rows: Rows) -> int:
+    return Measurement.get(console, console.options.update(max_width=10_000), _table(None, rows)).maximum
+
+
+def _table(title: str | None, rows: Rows) -> Table:
     table = Table(title=title)
     for number, name in enumerate(rows.columns):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
