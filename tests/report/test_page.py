@@ -14,7 +14,7 @@ from idiolect.report.drawing import as_json, plain
 from idiolect.report.headline import Rows
 from idiolect.report.packed_texts import packed
 from idiolect.report.page import Picture, Section, page
-from idiolect.report.style import labelled, style
+from idiolect.report.style import labelled, log_scale, style
 from idiolect.report.tables import as_html, definitions
 from tests.report.drawn import drawings, unpacked
 
@@ -112,3 +112,10 @@ def test_a_packed_script_comes_out_as_it_went_in():
         told = packed(text)
         assert not set(told) & set("<>&'\"\\")
         assert unpacked(told) == text
+
+
+@pytest.mark.parametrize(("values", "digits"), [([0.4, 2.2], "D2"), ([1e-7, 1.0], None), ([0.0], None)])
+def test_digits_between_few_powers_of_ten_do_not_cover_each_other(values, digits):
+    drawn = go.Figure()
+    log_scale(drawn, values)
+    assert drawn.layout.yaxis.dtick == digits

@@ -37,6 +37,8 @@ TEMPLATE: dict[str, Any] = {
     }
 }
 
+_FEW_DECADES = 3.0  # of an axis that has 2 and 5 between powers of ten
+
 
 def style(number: int) -> dict[str, str]:
     """The line of the algorithm with this number: colours first, then the same again with other dashes."""
@@ -47,7 +49,9 @@ def log_scale(figure: go.Figure, tame: list[float]) -> None:
     """A log axis that shows all of the `tame` values, and of runs that went wild only where they leave the picture."""
     shown = [value for value in tame if value > 0]
     span = [math.log10(min(shown)) - 0.2, math.log10(max(shown)) + 1] if shown else None
-    figure.update_yaxes(type="log", exponentformat="power", range=span)
+    few = span is not None and span[1] - span[0] < _FEW_DECADES
+    # Left to itself, plotly writes all nine digits of a decade, one over the other.
+    figure.update_yaxes(type="log", exponentformat="power", range=span, dtick="D2" if few else None)
 
 
 def labelled(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
