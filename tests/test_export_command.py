@@ -206,9 +206,9 @@ def test_models_without_levels_are_exported_too(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--client", "9", "--algorithm", "qupel"], "--client is 9, but the run has clients 0 to 3"),
-        (["--client", "0"], "--algorithm is missing; the run has qupel, fedavg"),
-        (["--client", "0", "--algorithm", "sgd"], "--algorithm is 'sgd'; the run has qupel, fedavg"),
+        (["--client", "9", "--algorithm", "qupel"], "client is 9, but the run has clients 0 to 3"),
+        (["--client", "0"], "algorithm is missing; the run has qupel, fedavg"),
+        (["--client", "0", "--algorithm", "sgd"], "algorithm is 'sgd'; the run has qupel, fedavg"),
         (["--client", "0", "--algorithm", "qupel", "--seed", "7"], "seed 7; its seeds are [0]"),
     ],
 )

@@ -102,10 +102,34 @@ def test_timelines_and_traits_are_there_too(returned):
     table = returned.timeline("fedavg", 0)
     assert int(table.delivered.sum()) == returned.cell("fedavg", 0).end.updates
     assert sorted(returned.traits(0)) == [0, 1, 2, 3]
-    with pytest.raises(UserMistake, match="--algorithm is missing; the run has leaning, fedavg"):
+    with pytest.raises(UserMistake, match=r"^algorithm is missing; the run has leaning, fedavg"):
         returned.timeline()
     with pytest.raises(UserMistake, match=r"has no finished run of fedavg with seed 9; its seeds are \[0, 1\]"):
         returned.cell("fedavg", 9)
+
+
+def test_one_folder_need_not_stand_in_a_list(returned, tmp_path):
+    path = returned.path
+    assert idiolect.compare_runs(str(path)) == idiolect.compare_runs(path) == idiolect.compare_runs([path])
+    assert idiolect.write_report(str(path), str(tmp_path / "page.html")) == tmp_path / "page.html"
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda run: idiolect.open_run(3), "path is 3, but input is not a valid path"),
+        (lambda run: idiolect.compare_runs("nowhere"), "nowhere is no run folder"),
+        (lambda run: idiolect.compare_runs([]), "paths is empty, but must name at least one run folder"),
+        (lambda run: idiolect.write_report([], "page.html"), "paths is empty, but must name at least one run folder"),
+        (lambda run: idiolect.open_run(run.path, mine()).model(9, "fedavg"), "client is 9, but the run has clients 0"),
+        (lambda run: idiolect.open_run(run.path, mine()).model("a", "fedavg"), "client is 'a', but the run has"),
+    ],
+)
+def test_what_a_run_does_not_have_is_told_in_python_s_words(returned, ask, said):
+    with pytest.raises(UserMistake) as raised:
+        ask(returned)
+    assert said in str(raised.value)
+    assert "--" not in str(raised.value)
 
 
 def test_a_run_builds_everything_once_a_seed_and_sums_up_once(tmp_path, monkeypatch):

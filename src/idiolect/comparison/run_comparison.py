@@ -70,11 +70,13 @@ class Comparison(NamedTuple):
     notes: list[str]
 
 
-def compare_runs(paths: Sequence[str | Path], which: Which = "personalized", against: str | None = None) -> Comparison:
+def compare_runs(
+    paths: str | Path | Sequence[str | Path], which: Which = "personalized", against: str | None = None
+) -> Comparison:
     """Compare one run's algorithms, or several runs, on the seeds and clients that both sides have.
 
     Args:
-        paths: Run folders. Of one run, the algorithms are compared; of several, the others with the first.
+        paths: A run folder or several. Of one run, the algorithms are compared; of several, the others with the first.
         which: Whose scores: the model as received, personalized, or adapted as its objective prescribes.
         against: The label of the first run to compare with, in place of its first algorithm or the same label.
 
@@ -89,6 +91,9 @@ def compare_runs(paths: Sequence[str | Path], which: Which = "personalized", aga
         >>> idiolect.compare_runs([run.path]).rows[0].second[1]
         'fedasync'
     """
+    paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not paths:
+        raise UserMistake("paths is empty, but must name at least one run folder")
     found = [finished(open_run(path)) for path in paths]
     resolved = [Path(path).resolve() for path in paths]
     for place, path in enumerate(resolved):

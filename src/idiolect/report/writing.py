@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from idiolect.errors import UserMistake
 from idiolect.files import write_atomically
 from idiolect.report.client_pictures import each_client, spread_pictures
 from idiolect.report.exports import exports_section
@@ -19,11 +20,11 @@ from idiolect.report.waiting_pictures import waiting_section
 PAGE = "report.html"
 
 
-def write_report(paths: Sequence[Path], out: Path) -> Path:
+def write_report(paths: str | Path | Sequence[str | Path], out: str | Path) -> Path:
     """Write one page of a run, or of several side by side.
 
     Args:
-        paths: The run folders.
+        paths: A run folder or several.
         out: The HTML file.
 
     Returns:
@@ -36,7 +37,10 @@ def write_report(paths: Sequence[Path], out: Path) -> Path:
         >>> idiolect.write_report([run.path], tmp / "page.html").name
         'page.html'
     """
-    return write_page(read_report_data(paths), out)
+    folders = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not folders:
+        raise UserMistake("paths is empty, but must name at least one run folder")
+    return write_page(read_report_data([Path(folder) for folder in folders]), Path(out))
 
 
 def write_page(data: ReportData, out: Path) -> Path:

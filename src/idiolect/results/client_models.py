@@ -30,7 +30,7 @@ class CellModels(NamedTuple):
     def compressed(self, client: int) -> Compressed:
         """The model that a client would use, with its levels if it has any."""
         if client not in range(self.problem.clients.total):
-            raise UserMistake(f"--client is {client}, but the run has clients 0 to {self.problem.clients.total - 1}")
+            raise UserMistake(f"client is {client!r}, but the run has clients 0 to {self.problem.clients.total - 1}")
         return own_model(self.adapt, self.problem.clients, self.snapshot, self.seed, client)
 
 

@@ -18,6 +18,7 @@ from idiolect.experiments.records import CellRecord, ClientRecord, ReferenceReco
 from idiolect.experiments.value import Experiment, from_tables
 from idiolect.network.round_tables import Rounds
 from idiolect.network.timelines import Timeline
+from idiolect.options import checked_value
 from idiolect.results.client_models import CellModels, open_models
 from idiolect.results.curves import PointRow, point_rows
 from idiolect.results.export_files import Measured, note_exports, read_exports
@@ -192,7 +193,7 @@ class Run:
             label = labels[0]
         if label not in labels:
             said = "is missing" if label is None else f"is '{label}'"
-            raise UserMistake(f"--algorithm {said}; the run has {', '.join(labels)}")
+            raise UserMistake(f"algorithm {said}; the run has {', '.join(labels)}")
         seed = seeds[0] if seed is None else seed
         if seed not in seeds or not self._folder.has(label, seed):
             raise UserMistake(f"{self.path} has no finished run of {label} with seed {seed}; its seeds are {seeds}")
@@ -237,7 +238,7 @@ def open_run(path: str | Path, experiment: Experiment | None = None, *, data_dir
         >>> run.summary.metric, len(run.experiment.labels)
         ('loss', 1)
     """
-    path, folder = Path(path), None if data_dir is None else Path(data_dir)
+    path, folder = checked_value("path", Path, path), None if data_dir is None else Path(data_dir)
     tables = saved_tables(path)
     if experiment is not None:
         whole = with_digests(completed(experiment), folder)
