@@ -1,7 +1,6 @@
 """The parser of the command line: what is mistyped costs one sentence, as any other mistake does."""
 
 import argparse
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from idiolect.errors import UserMistake
@@ -10,7 +9,7 @@ from idiolect.errors import UserMistake
 class Parser(argparse.ArgumentParser):
     """Python's own, which only inheritance can teach what to do with a mistake; its commands are parsed likewise."""
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As Python does it, but what this command does not know is refused here, where its flags are known."""
         options, rest = super().parse_known_args(args, namespace)
         if rest:

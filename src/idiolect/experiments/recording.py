@@ -243,7 +243,8 @@ class Recorder:
         def received(client: int) -> Params:
             return whole(last.own(client), last.model(client))
 
-        of_clients = [known_client(ask, cell.clients.total) for ask in (own, received)]
+        total = cell.clients.total
+        of_clients = (known_client(own, total), known_client(received, total))
         made = (*of_clients, self._trajectory, prepared.origin, last.groups)
         return Result(record, table, last.params, last.personal, *made)
 
