@@ -1,102 +1,120 @@
 """Time of a client update (ten local steps) through the real engine, against a hand-written PyTorch loop.
 
-`python benchmarks/client_update.py` runs both sides in turn, twice, each in a process of its own so that peak memory
-can be read off, and prints ratios. Times vary from minute to minute on shared machines; the ratio is of what was
-measured side by side.
+`python benchmarks/client_update.py` has a process for each side, so that peak memory can be read off, and one that
+multiplies large matrices, and asks them in turn. Times vary from minute to minute on shared machines; ratios, and the
+share of the matrix product's rate, are of what was measured side by side, repeat by repeat.
 """
 
-import argparse
-import json
-import resource
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cases import BATCH, LOCAL_STEPS, OBJECTIVES, flops
+from figures import Figure, Found, Pace, Row, Table, asked, once, ratio, times, write
+from standing_by import Answer, in_turn, serve, values
 
-ROUNDS, BUDGET = 2, 4.0
+REPEATS, SECONDS = 7, 1.0
+SIDES = ("theirs", "ours", "peak")
 
 
-def ours(model: str, objective: str) -> float:
+def ours(model: str, objective: str, budget: float) -> Callable[[], Answer]:
     """Seconds per update of the simulator: sampling, timeline, bookkeeping and all."""
     from idiolect.engines import Workers, prepare, simulate
     from idiolect.network import Network, draw_timeline
     from tasks import algorithm, problem, wait_for
 
     task = problem(model)
-    chosen = algorithm(task, model, objective)
-    program = prepare(task, chosen)
+    program, workers = prepare(task, algorithm(task, model, objective)), Workers()
 
-    def timed(horizon: float) -> tuple[float, int]:
+    def timed(horizon: float) -> float:
         table = draw_timeline(Network(), list(range(30)), program.protocol.schedule, horizon=horizon, seed=0)
         began = time.perf_counter()
         (end,) = simulate(program, task.clients, table, workers, seed=0, times=[horizon])
         wait_for(end.params)
-        return time.perf_counter() - began, end.updates
+        return (time.perf_counter() - began) / end.updates
 
-    with Workers() as workers:
-        timed(25.0)  # compiles
-        seconds, _ = timed(25.0)
-        horizon = max(25.0, 25.0 * BUDGET / 6 / seconds)
-        return min(seconds / updates for seconds, updates in (timed(horizon) for _ in range(6)))
-
-
-def theirs(model: str, objective: str) -> float:
-    """Seconds per update of PyTorch, with one or two threads, whichever is faster."""
-    from torch_loop import seconds_per_update
-
-    return min(seconds_per_update(model, objective, threads, BUDGET) for threads in (1, 2))
+    timed(25.0)  # compiles
+    began = time.perf_counter()
+    timed(25.0)
+    horizon = max(25.0, 25.0 * budget / (time.perf_counter() - began))
+    return lambda: {"seconds": timed(horizon)}
 
 
-def gemm_peak(side: str, objective: str) -> float:
+def theirs(model: str, objective: str, budget: float) -> Callable[[], Answer]:
+    """Seconds per update of PyTorch, with one or two threads, whichever was faster when tried beforehand."""
+    import torch
+
+    from torch_loop import updates
+
+    timed = updates(model, objective)
+
+    def with_threads(count: int) -> float:
+        torch.set_num_threads(count)
+        timed(1)
+        return min(timed(max(1, int(budget / 4 / timed(1)))) for _ in range(2))
+
+    tried = {count: with_threads(count) for count in (1, 2)}
+    best = min(tried, key=lambda count: tried[count])
+    torch.set_num_threads(best)
+    count = max(1, int(budget / tried[best]))
+    return lambda: {"seconds": timed(count), "threads": best}
+
+
+def peak(model: str, objective: str, budget: float) -> Callable[[], Answer]:
     """GFLOP/s of a large matrix product on all cores."""
-    import jax
-    import jax.numpy as jnp
+    from yardsticks import product_rate
 
-    square = jnp.ones((2048, 2048))
-    product = jax.jit(lambda a: a @ a)
-    product(square).block_until_ready()
-    best = float("inf")
-    for _ in range(20):
-        began = time.perf_counter()
-        product(square).block_until_ready()
-        best = min(best, time.perf_counter() - began)
-    return 2 * 2048**3 / best / 1e9
+    return lambda: {"rate": product_rate()}
 
 
-def measured(what: str, model: str = "-", objective: str = "-") -> dict[str, float]:
-    """Run one side in a process of its own; its number, and its peak memory in MB."""
-    command = [sys.executable, str(Path(__file__)), "--measure", what, model, objective]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def measured(model: str, objective: str, repeats: int, budget: float, pace: Pace) -> Row:
+    """A row: both sides and the peak, in turn."""
+    own = [sys.executable, str(Path(__file__)), "--measure"]
+    commands = {side: [*own, side, model, objective, "--seconds", str(budget)] for side in SIDES}
+    found = in_turn(commands, repeats, pace)
+    mine, torch = times(values(found["ours"])), times(values(found["theirs"]))
+    rate = Figure("GFLOP/s", [flops(model, objective) / ms / 1e6 for ms in mine.repeats])
+    figures = {
+        "idiolect": mine,
+        "PyTorch": torch,
+        "PyTorch ratio": ratio(torch, mine),
+        "PyTorch threads": once(found["theirs"][0]["threads"]),
+        "rate": rate,
+        "matrix product": Figure("GFLOP/s", values(found["peak"], "rate")),
+        "of peak": Figure("", [a / b["rate"] for a, b in zip(rate.repeats, found["peak"], strict=True)]),
+        "idiolect memory": once(found["ours"][-1]["memory"], "MB"),
+        "PyTorch memory": once(found["theirs"][-1]["memory"], "MB"),
+    }
+    return Row(f"{model}, {objective}", figures)
 
 
 def main() -> None:
     """Measure everything and print a table."""
-    peak = max(measured("peak")["value"] for _ in range(2))
-    print(
-        f"GEMM peak {peak:.0f} GFLOP/s; milliseconds per client update of {LOCAL_STEPS} steps, best of {ROUNDS} rounds"
-    )
-    header = f"{'model':5} {'objective':18} {'idiolect':>9} {'PyTorch':>9} {'ratio':>6} {'(rounds)':>12}"
-    print(f"{header} {'GFLOP/s':>8} {'of peak':>8} {'memory MB, idiolect / PyTorch':>30}")
-    for model in BATCH:
+    parser = asked(__doc__, REPEATS)
+    parser.add_argument("--measure", nargs=3, metavar=("SIDE", "MODEL", "OBJECTIVE"))
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of measuring, per side and repeat")
+    parser.add_argument("--models", nargs="+", choices=BATCH, default=list(BATCH))
+    options = parser.parse_args()
+    if options.measure is not None:
+        side, model, objective = options.measure
+        serve({"ours": ours, "theirs": theirs, "peak": peak}[side](model, objective, options.seconds))
+        return
+    print(f"Milliseconds per client update of {LOCAL_STEPS} steps, median (least..most) of {options.repeats} repeats")
+    header = f"{'case':24} {'idiolect':>22} {'PyTorch':>22} {'ratio':>20}"
+    print(f"{header} {'GFLOP/s':>8} {'of peak':>8} {'memory MB, idiolect / PyTorch':>30}", flush=True)
+    rows, pace = [], Pace(len(options.models) * len(OBJECTIVES) * options.repeats)
+    for model in options.models:
         for objective in OBJECTIVES:
-            rounds = [(measured("theirs", model, objective), measured("ours", model, objective)) for _ in range(ROUNDS)]
-            torch_ms, our_ms = (1e3 * min(pair[side]["value"] for pair in rounds) for side in (0, 1))
-            ratios = " ".join(f"{torch['value'] / mine['value']:.2f}" for torch, mine in rounds)
-            rate = flops(model, objective) / our_ms / 1e6
-            memory = f"{rounds[0][1]['memory']:.0f} / {rounds[0][0]['memory']:.0f}"
-            row = f"{model:5} {objective:18} {our_ms:9.2f} {torch_ms:9.2f} {torch_ms / our_ms:6.2f} {ratios:>12}"
-            print(f"{row} {rate:8.0f} {rate / peak:8.0%} {memory:>30}", flush=True)
+            rows.append(row := measured(model, objective, options.repeats, options.seconds, pace))
+            found = row.figures
+            memory = f"{found['idiolect memory'].median:.0f} / {found['PyTorch memory'].median:.0f}"
+            cells = f"{found['idiolect']!s:>22} {found['PyTorch']!s:>22} {found['PyTorch ratio']!s:>20}"
+            share = f"{found['rate'].median:8.0f} {found['of peak'].median:8.0%}"
+            print(f"{row.case:24} {cells} {share} {memory:>30}", flush=True)
+    says = "Milliseconds per client update of ten local steps, through the whole engine"
+    write(options.json, Found({"updates": Table(says, rows)}))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", nargs=3, metavar=("WHAT", "MODEL", "OBJECTIVE"))
-    chosen = parser.parse_args().measure
-    if chosen is None:
-        main()
-    else:
-        value = {"ours": ours, "theirs": theirs, "peak": gemm_peak}[chosen[0]](*chosen[1:])
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"value": value, "memory": memory}))
+    main()

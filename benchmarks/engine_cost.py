@@ -5,6 +5,7 @@ after the other in memory: no drawing of samples, no timeline, no server, no boo
 longer is what the engine adds.
 """
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 
 from cases import BATCH, OBJECTIVES
+from figures import Figure, Found, Pace, Row, Table, asked, interleaved, ratio, times, write
 from idiolect.contracts import Algorithm, Key, Oracle, Params, Problem, Scalar, Shard
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.engines.learner import learner
@@ -20,7 +22,7 @@ from idiolect.engines.workers import compile_for_clients
 from idiolect.network import Network, draw_timeline
 from tasks import algorithm, loss, problem, wait_for
 
-UPDATES, REPEATS = {"mlp": 300, "cnn": 40}, 5
+UPDATES, COUNTS = {"mlp": 300, "cnn": 40}, (30, 300, 3_000, 10_000)
 WIDTHS = (1, 4, 8, 16)  # turns at once
 
 
@@ -74,44 +76,77 @@ def engine(task: Problem, chosen: Algorithm, workers: Workers, updates: int, wid
     return timed
 
 
-def interleaved(*runs: Callable[[], float]) -> list[float]:
-    """The best of several timings of each, taken in turn so that all see the same machine."""
-    for run in runs:
-        run()
-    times = [[run() for run in runs] for _ in range(REPEATS)]
-    return np.min(times, axis=0).tolist()
+def adds(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
+    """What the engine adds to the bare arithmetic, for every model and objective."""
+    print("What the engine adds to the bare arithmetic (sampling, timeline, server, bookkeeping):")
+    rows = []
+    for model in options.models:
+        task = problem(model)
+        for objective in OBJECTIVES:
+            chosen, updates = algorithm(task, model, objective), UPDATES[model] // options.part
+            sides = {
+                "bare": bare(task, model, chosen, workers, updates),
+                "engine": engine(task, chosen, workers, updates),
+            }
+            found = {side: times(seconds) for side, seconds in interleaved(sides, options.repeats, pace).items()}
+            more = Figure("", [share - 1 for share in ratio(found["engine"], found["bare"]).repeats])
+            rows.append(Row(f"{model}, {objective}", {**found, "adds": more}))
+            print(
+                f"  {rows[-1].case:24} {found['bare']!s:>22} ms {found['engine']!s:>22} ms {more.median:+7.1%}",
+                flush=True,
+            )
+    return rows
+
+
+def side_by_side(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
+    """What an update costs with several turns at once."""
+    print("Cost of an update of the MLP with so many turns side by side, as a share of one at a time:")
+    rows, task = [], problem("mlp")
+    for objective in ("plain", "exact MAML"):
+        chosen, updates = algorithm(task, "mlp", objective), UPDATES["mlp"] // options.part
+        sides = {str(width): engine(task, chosen, workers, updates, width) for width in WIDTHS}
+        found = {side: times(seconds) for side, seconds in interleaved(sides, options.repeats, pace).items()}
+        shares = {f"{width} at once": ratio(found[str(width)], found["1"]) for width in WIDTHS[1:]}
+        rows.append(Row(objective, {"one by one": found["1"], **shares}))
+        told = "".join(f"  {name}: {share}" for name, share in shares.items())
+        print(f"  {objective:18} {found['1']!s:>20} ms{told}", flush=True)
+    return rows
+
+
+def many_clients(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
+    """What an update costs where there are more clients."""
+    print("Cost of an update of the MLP against the number of clients (60 samples each):")
+    sides = {}
+    for clients in COUNTS:
+        task = problem("mlp", clients, 60 * clients)
+        sides[f"{clients:,}"] = engine(task, algorithm(task, "mlp", "plain"), workers, 600 // options.part)
+    found = {side: times(seconds) for side, seconds in interleaved(sides, options.repeats, pace).items()}
+    least = found[f"{COUNTS[0]:,}"]
+    rows = [Row(f"{name} clients", {"time": one, "ratio": ratio(one, least)}) for name, one in found.items()]
+    for row in rows:
+        against = f"{row.figures['ratio']} times that of {COUNTS[0]}"
+        print(f"  {row.case:>15} {row.figures['time']} ms per update, {against}", flush=True)
+    return rows
 
 
 def main() -> None:
     """Print the tables."""
-    print("What the engine adds to the bare arithmetic (sampling, timeline, server, bookkeeping):")
+    parser = asked(__doc__, 5)
+    parser.add_argument("--models", nargs="+", choices=BATCH, default=list(BATCH))
+    parser.add_argument("--part", type=int, default=1, help="one of so many parts of the updates, to be done sooner")
+    options = parser.parse_args()
+    pace = Pace((len(options.models) * len(OBJECTIVES) + 3) * options.repeats)
     with Workers() as workers:
-        for model in BATCH:
-            task = problem(model)
-            for objective in OBJECTIVES:
-                chosen, updates = algorithm(task, model, objective), UPDATES[model]
-                runs = (bare(task, model, chosen, workers, updates), engine(task, chosen, workers, updates))
-                alone, whole = interleaved(*runs)
-                print(
-                    f"  {model} {objective:18} {1e3 * alone:8.3f} ms {1e3 * whole:8.3f} ms {whole / alone - 1:+7.1%}",
-                    flush=True,
-                )
-        print("Cost of an update of the MLP with so many turns side by side, as a share of one at a time:")
-        task = problem("mlp")
-        for objective in ("plain", "exact MAML"):
-            chosen = algorithm(task, "mlp", objective)
-            costs = interleaved(*(engine(task, chosen, workers, UPDATES["mlp"], width) for width in WIDTHS))
-            shares = "".join(f"  {width}: {cost / costs[0]:.2f}" for width, cost in zip(WIDTHS, costs, strict=True))
-            print(f"  {objective:18} {1e3 * costs[0]:8.3f} ms{shares}", flush=True)
-        print("Cost of an update of the MLP against the number of clients (60 samples each):")
-        base = None
-        for clients in (30, 300, 3_000, 10_000):
-            task = problem("mlp", clients, 60 * clients)
-            (cost,) = interleaved(engine(task, algorithm(task, "mlp", "plain"), workers, 600))
-            base = base or cost
-            print(
-                f"  {clients:6} clients {1e3 * cost:8.3f} ms per update, {cost / base:.2f} times that of 30", flush=True
-            )
+        tables = {
+            "adds": Table(
+                "Milliseconds per update: bare arithmetic, the engine, and what it adds", adds(workers, options, pace)
+            ),
+            "side by side": Table(
+                "An update with several turns at once, as a share of one by one", side_by_side(workers, options, pace)
+            ),
+            "clients": Table("An update against the number of clients", many_clients(workers, options, pace)),
+        }
+    write(options.json, Found(tables))
 
 
 if __name__ == "__main__":

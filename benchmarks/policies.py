@@ -15,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from figures import Figure, Found, Pace, Row, Table, once, ratio, write
 from policy_case import Case
 
 THREADS, TOLERANCE = (1, 2), 1e-4
@@ -62,7 +63,7 @@ def apart(what: str, case: Case | None = None, threads: int = 1) -> dict[str, An
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout)
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, path: Path | None) -> None:
     """Check, measure in turn, and print the table."""
     case = Case(**apart("describe"))
     print(
@@ -74,14 +75,33 @@ def main(rounds: int) -> None:
         assert difference < TOLERANCE, f"tasks {name}: the models differ by {difference}"
         print(f"  on the same trajectories, tasks {name}: largest difference between the models {difference:.1e}")
     times, compiling = defaultdict[tuple[str, int], list[float]](list), list[float]()
+    pace = Pace(rounds)
     for _ in range(rounds):
         for what in SIDES:
             for threads in (1,) if what == "idiolect" else THREADS:
                 found = apart(what, case, threads)
                 times[what, threads] += found["times"]
                 compiling += [found["compiling"]] if what == "idiolect" else []
+        pace.step()
     report(case, times)
     print(f"  idiolect compiles for {statistics.median(compiling):.1f} s before its first run, not counted above")
+    write(path, Found({"iterations": Table("Milliseconds per iteration of MEMRL", rows_of(times, rounds))}))
+
+
+def rows_of(times: dict[tuple[str, int], list[float]], rounds: int) -> list[Row]:
+    """A row for each side with its better number of threads; a repeat is the median of one process."""
+
+    def by_round(seconds: list[float]) -> Figure:
+        each = len(seconds) // rounds
+        return Figure("ms", [1e3 * statistics.median(seconds[k * each : (k + 1) * each]) for k in range(rounds)])
+
+    ours, rows = by_round(times["idiolect", 1]), []
+    for what, side in SIDES.items():
+        measured = {threads: by_round(seconds) for (name, threads), seconds in times.items() if name == what}
+        best = min(measured, key=lambda threads: measured[threads].median)
+        against = {} if what == "idiolect" else {"ratio": ratio(measured[best], ours), "threads": once(best)}
+        rows.append(Row(side.name, {"time": measured[best], **against}))
+    return rows
 
 
 def report(case: Case, times: dict[tuple[str, int], list[float]]) -> None:
@@ -104,10 +124,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", nargs=3, metavar=("WHAT", "THREADS", "CASE"))
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured")
+    parser.add_argument("--json", type=Path, help="a file for every repeat of every figure")
     given = parser.parse_args()
     chosen = given.measure
     if chosen is None:
-        main(given.rounds)
+        main(given.rounds, given.json)
     elif chosen[0] == "describe":
         from policy_tasks import describe
 

@@ -9,22 +9,18 @@ Ray listens on every interface that it finds, so this runs in a network of its o
 can be made.
 """
 
-import argparse
-import json
 import os
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from figures import Figure, Found, Pace, Row, Table, asked, once, write
 from idiolect.contracts import Clients
 from idiolect.engines import Backend, Program, ThreadBackend, Workers, prepare, simulate
 from idiolect.engines.ray import ActorPool, RayBackend, connected
@@ -33,6 +29,7 @@ from idiolect.experiments.recipe_files import parse_recipe
 from idiolect.experiments.sources import cell_maker, source_of
 from idiolect.experiments.value import Experiment
 from idiolect.network.timelines import Timeline
+from standing_by import apart
 from tasks import wait_for
 
 HIDDEN = {(16,): 400, (80, 60): 400, (512, 512): 100, (1024, 1024): 40, (2048, 2048): 20}  # -> updates
@@ -104,36 +101,40 @@ def row(found: dict[str, Any]) -> str:
     return f"| {found['model']} | {found['parameters']:,} | {megabytes:.2g} | {' | '.join(spread)} |"
 
 
-def apart() -> None:
+def again_apart() -> None:
     """Start again in a network that has nothing but loopback, if that can be had."""
-    inside = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
-    if APART in os.environ or shutil.which("unshare") is None:
-        return
-    if not subprocess.run([*inside, "ip link set lo up"], check=False, capture_output=True).returncode:
+    if APART not in os.environ and (inside := apart()):
         os.environ[APART] = "1"
-        os.execvp("unshare", [*inside, 'ip link set lo up; exec "$@"', "sh", sys.executable, *sys.argv])
+        os.execvp(inside[0], [*inside, sys.executable, *sys.argv])
+
+
+def as_row(found: dict[str, Any]) -> Row:
+    """The same for the file."""
+    facts = {"parameters": once(found["parameters"]), "each way": once(4e-6 * found["parameters"], "MB")}
+    measured = {"simulator": "simulator_ms", "Ray": "ray_ms", "Ray adds": "ray_adds_ms"}
+    shown = {name: Figure("ms", found[key]) for name, key in measured.items()}
+    return Row(found["model"], {**facts, **shown, "throughput": Figure("", found["throughput_share"])})
 
 
 def main() -> None:
     """Print the table, or why there is none."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each, in turns")
+    parser = asked(__doc__, REPEATS)
     parser.add_argument("--models", type=int, default=len(HIDDEN), help="how many of them, smallest first")
-    parser.add_argument("--json", type=Path, help="a file for every repeat of every figure")
     options = parser.parse_args()
     if find_spec("ray") is None:
         print("The cost of Ray is not measured: it is not installed; pip install -e '.[ray]'")
         return
-    apart()
+    again_apart()
     print("Milliseconds per update of ten local steps, batch 32, by as many threads or actors as there are cores:")
     print("| MLP | parameters | MB each way | simulator | Ray | Ray adds | throughput |\n| --- |" + " ---: |" * 6)
-    found = []
+    found, pace = [], Pace(min(options.models, len(HIDDEN)), "models")
     with connected() as ray:
         for hidden, updates in list(HIDDEN.items())[: options.models]:
             found.append(compare(ray, hidden, updates, options.repeats))
             print(row(found[-1]), flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps({"repeats": options.repeats, "rows": found}, indent=1) + "\n")
+            pace.step()
+    says = "Milliseconds per update by the simulator's threads and by actors of Ray, on one machine"
+    write(options.json, Found({"updates": Table(says, [as_row(one) for one in found])}))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The cases as idiolect's own problems and algorithms."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -40,6 +42,11 @@ def algorithm(task: Problem, model: str, objective: str) -> Algorithm:
         step_size=STEP_SIZE,
         batch_size=BATCH[model],
     )
+
+
+def fedavg_options() -> dict[str, Any]:
+    """The local steps of a client in a round of FedAvg with the MLP."""
+    return {"local_steps": LOCAL_STEPS, "step_size": STEP_SIZE, "batch_size": BATCH["mlp"]}
 
 
 def wait_for(tree: PyTree) -> None:

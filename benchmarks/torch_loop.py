@@ -72,23 +72,15 @@ def client_update(model: str, objective: str, start: Weights, images: torch.Tens
     return w
 
 
-def seconds_per_update(model: str, objective: str, threads: int, budget: float) -> float:
-    """The best time of one client update, over as many as fit into the budget."""
-    torch.set_num_threads(threads)
+def updates(model: str, objective: str) -> Callable[[int], float]:
+    """Seconds per update of so many client updates, one after the other."""
     images, labels = (torch.from_numpy(column) for column in image_set(600))
     images, labels, start = images.permute(0, 3, 1, 2).contiguous(), labels.long(), weights(model)
 
-    def timed(updates: int) -> float:
+    def timed(count: int) -> float:
         began = time.perf_counter()
-        for _ in range(updates):
+        for _ in range(count):
             client_update(model, objective, start, images, labels)
-        return (time.perf_counter() - began) / updates
+        return (time.perf_counter() - began) / count
 
-    return best_within(budget, timed)
-
-
-def best_within(budget: float, timed: Callable[[int], float]) -> float:
-    """The best of several timings, each long enough to mean something."""
-    timed(1)
-    updates = max(1, int(budget / 8 / timed(1)))
-    return min(timed(updates) for _ in range(6))
+    return timed
