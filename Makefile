@@ -7,8 +7,9 @@ TORCHAX ?= torchax==0.0.14.dev20261026
 TORCH_VENV := .venv-torch
 DOCS_VENV := .venv-docs
 FLOWER_VENV := .venv-flower
+RIVALS_VENV := .venv-rivals
 
-.PHONY: demo test coverage test-torch test-flower slow slow-torch notebooks real browser attack lint bench fuzz mutants dist docs \
+.PHONY: demo test coverage test-torch test-flower slow slow-torch notebooks real browser attack lint bench bench-full speed-page fuzz mutants dist docs \
   walk clean
 
 demo: $(VENV)/.run
@@ -66,17 +67,20 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# PyTorch is only what we measure ourselves against; nothing in the package needs it. The cost of Ray is measured if it
-# is there: $(BIN)/pip install -e '.[ray]'
-bench: $(VENV)/.bench $(TORCH_VENV)/.test
-	$(BIN)/python benchmarks/client_update.py
-	$(BIN)/python benchmarks/engine_cost.py
-	$(BIN)/python benchmarks/serverless.py
-	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/policies.py
-	$(BIN)/python benchmarks/ray_cost.py
-	$(BIN)/python benchmarks/small_models.py
-	$(TORCH_VENV)/bin/python benchmarks/torch_bridges.py
+# PyTorch, Flower and pfl are only what we measure ourselves against; nothing in the package needs them. Short sizes take
+# about twelve minutes on two quiet cores. What was measured at this commit is not measured again; BENCH="--only scale",
+# BENCH="--again". Figures go to .bench/; `make speed-page` makes docs/speed.md of them.
+BENCH ?=
+RIVALS := --torch $(TORCH_VENV)/bin/python --rivals $(RIVALS_VENV)/bin/python
+bench: $(VENV)/.bench $(TORCH_VENV)/.test $(RIVALS_VENV)/.bench
+	$(BIN)/python benchmarks/run_all.py $(RIVALS) $(BENCH)
+
+bench-full: $(VENV)/.bench $(TORCH_VENV)/.test $(RIVALS_VENV)/.bench
+	$(BIN)/python benchmarks/run_all.py --full $(RIVALS) $(BENCH)
+
+FIGURES ?= .bench/full.json
+speed-page:
+	$(PYTHON) benchmarks/speed_page.py $(FIGURES)
 
 # Changes of the code, one at a time, and whether the fast tests notice. By hand: MUTANTS="--sample 300 --seed 1".
 mutants: $(VENV)/.mutants
@@ -112,7 +116,7 @@ walk: $(BIN)/python
 	$(BIN)/python -m tests.walk
 
 clean:
-	rm -rf docs/_build $(VENV) $(TORCH_VENV) $(DOCS_VENV) $(FLOWER_VENV) .fuzz .coverage htmlcov \
+	rm -rf docs/_build $(VENV) $(TORCH_VENV) $(DOCS_VENV) $(FLOWER_VENV) $(RIVALS_VENV) .bench .fuzz .coverage htmlcov \
 	  .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
@@ -159,5 +163,13 @@ $(VENV)/.mutants: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/.bench: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[onnx]' '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[onnx,ray,zenoh]' '$(TORCH)'
+	touch $@
+
+# Whichever of the two cannot be installed is named as left out.
+$(RIVALS_VENV)/.bench: pyproject.toml
+	$(PYTHON) -m venv $(RIVALS_VENV)
+	$(RIVALS_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	-$(RIVALS_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' 'flwr[simulation]>=1.41,<1.42'
+	-$(RIVALS_VENV)/bin/pip install --quiet --disable-pip-version-check '$(TORCH)' 'pfl[pytorch]'
 	touch $@

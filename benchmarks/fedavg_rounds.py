@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cases import CLIENTS, SAMPLES
-from figures import Found, Pace, Row, Table, asked, once, ratio, times, write
+from figures import Figure, Found, Pace, Row, Table, asked, once, ratio, times, write
 from standing_by import Answer, apart, in_turn, serve, values
 
 HERE = Path(__file__).parent
@@ -72,7 +72,7 @@ def missing(side: str, python: str) -> str:
     if subprocess.run([python, "-c", look], check=False).returncode:
         return f"not installed: {INSTALL[side]}"
     if side == "Flower" and not apart() and "IDIOLECT_RAY_ANYWHERE" not in os.environ:
-        return "Ray would listen on every interface: no network namespace can be made, and IDIOLECT_RAY_ANYWHERE is not set"
+        return "no network of its own can be made for Ray, and IDIOLECT_RAY_ANYWHERE is not set"
     return ""
 
 
@@ -84,7 +84,7 @@ def measured(left_out: dict[str, str], rivals: str, repeats: int, rounds: int) -
     mine, rows = times(values(found["idiolect"])), []
     for side, answers in found.items():
         theirs = times(values(answers))
-        extra = {name: once(answers[0][name]) for name in ("threads", "workers") if name in answers[0]}
+        extra: dict[str, Figure] = {n: once(answers[0][n]) for n in ("threads", "workers") if n in answers[0]}
         against = {} if side == "idiolect" else {"ratio": ratio(theirs, mine)}
         rows.append(Row(side, {"time": theirs, **against, **extra}))
     return rows

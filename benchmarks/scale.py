@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from figures import Figure, Found, Pace, Row, Table, asked, once, ratio, write
 from idiolect import catalog
 from idiolect.contracts import Batch, Clients, Key, Metric, Params, Problem, Protocol, Scalar, Schedule, Split
 from idiolect.engines import Workers
@@ -153,39 +154,54 @@ def measure_timeline(turns: int) -> None:
 
 def main() -> None:
     """Measure each in a process of its own, and tell how they grow."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = asked(__doc__, 1)
     parser.add_argument("--up-to", type=int, default=COUNTS[-1])
+    parser.add_argument("--from", dest="least", type=int, default=COUNTS[0])
     parser.add_argument("--until", type=float, default=HORIZON)
+    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--turns", type=int)
     parser.add_argument("one", nargs="*", help="how many clients, and which algorithm: this alone, as JSON")
-    asked = parser.parse_args()
-    if asked.turns:
-        measure_timeline(asked.turns)
-    elif asked.one:
-        print(json.dumps(measure(int(asked.one[0]), asked.one[1], asked.until)))
+    options = parser.parse_args()
+    if options.turns:
+        measure_timeline(options.turns)
+    elif options.one:
+        print(json.dumps(measure(int(options.one[0]), options.one[1], options.until)))
     else:
-        measure_all([count for count in COUNTS if count <= asked.up_to], asked.until)
+        counts = [count for count in COUNTS if options.least <= count <= options.up_to]
+        rows = measure_all(counts, options)
+        write(options.json, Found({"clients": Table("Time and memory against the number of clients", rows)}))
 
 
-def measure_all(counts: list[int], until: float) -> None:
-    """A line for each algorithm and number of clients, and what 1,000 clients or more come to beside 1,000."""
+def measure_all(counts: list[int], options: argparse.Namespace) -> list[Row]:
+    """A row for each algorithm and number of clients, which are measured in turn; and how they grow from 1,000 on."""
     model = 4 * (FEATURES * 32 + 32 + 32 * CLASSES + CLASSES)
     print(f"Scale: {SAMPLES} samples ({4 * SAMPLES * (FEATURES + 1):,} bytes) a client, a model of {model:,} bytes")
-    print(
-        f"  {'':<12} {'clients':>9} {'updates':>9} {'ms per update':>14} {'of processor time':>18} {'MB held':>8} "
-        f"{'bytes a client beyond its data':>31}"
-    )
-    for name in ALGORITHMS:
-        found = []
-        for clients in counts:
-            command = [sys.executable, __file__, str(clients), name, "--until", str(until)]
-            one = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-            found.append((clients, one["ms"], one["cpu"]))
-            cost = f"{one['ms']:>14.3f} {one['cpu']:>18.3f} {one['bytes'] / 1e6:>8.1f}"
-            print(f"  {name:<12} {clients:>9,} {one['updates']:>9,} {cost} {one['bytes'] / clients:>31,.0f}")
-        many = [entry for entry in found if entry[0] >= 1_000]
-        ratios = [f"{entry[1] / many[0][1]:.2f} ({entry[2] / many[0][2]:.2f})" for entry in many]
-        print(f"  {name}: time per update (processor time) against 1,000 clients: {', '.join(ratios)}")
+    pairs = [(name, clients) for name in options.algorithms for clients in counts]
+    found: dict[tuple[str, int], list[dict[str, float]]] = {pair: [] for pair in pairs}
+    pace = Pace(len(pairs) * options.repeats, "runs")
+    for _ in range(options.repeats):
+        for name, clients in pairs:
+            command = [sys.executable, __file__, str(clients), name, "--until", str(options.until)]
+            found[name, clients].append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+            pace.step()
+    base = {name: found[name, 1_000] for name in options.algorithms if (name, 1_000) in found}
+    return [_row(name, clients, found[name, clients], base.get(name)) for name, clients in pairs]
+
+
+def _row(name: str, clients: int, found: list[dict[str, float]], base: list[dict[str, float]] | None) -> Row:
+    figures = {
+        "clients": once(clients),
+        "updates": once(found[0]["updates"]),
+        "time": Figure("ms", [one["ms"] for one in found]),
+        "processor time": Figure("ms", [one["cpu"] for one in found]),
+        "memory": Figure("MB", [one["bytes"] / 1e6 for one in found]),
+        "bytes a client": Figure("B", [one["bytes"] / clients for one in found]),
+    }
+    if base is not None and clients >= 1_000:
+        for kind, key in (("time", "ms"), ("processor time", "cpu")):
+            figures[f"{kind} against 1,000"] = ratio(figures[kind], Figure("ms", [one[key] for one in base]))
+    print(f"  {name:<12} " + ", ".join(f"{kind} {one} {one.unit}".strip() for kind, one in figures.items()), flush=True)
+    return Row(f"{name}, {clients:,} clients", figures)
 
 
 if __name__ == "__main__":

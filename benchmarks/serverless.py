@@ -1,106 +1,41 @@
 """PARS-Push through the engine against the straightforward NumPy loop over agents, on the same rounds and samples.
 
-The loop is Algorithm 1 as one would write it down: a class for an agent, dictionaries for its neighbours, one agent and
-one message after the other. Its batches are drawn beforehand; the engine draws its own while it runs.
+The loop is `numpy_agents.py`. Its batches are drawn beforehand; the engine draws its own while it runs. At 1,000 agents
+and more, a copy of the arrays that a round must move is timed beside them: the rows of memories and messages that it
+takes in, the agents that wake, and their batches, each read and written once, by one core.
+
+python benchmarks/serverless.py --rounds 1000        so many rounds, where there are many agents
 """
 
+import argparse
+import json
 import resource
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from figures import Figure, Found, Pace, Row, Table, asked, interleaved, once, ratio, write
 from idiolect.contracts import Algorithm, Problem, StepRule
 from idiolect.engines import Workers
+from idiolect.engines.checkpointing import Checkpoint
 from idiolect.engines.serverless import Lane, prepare_peers, simulate_peers
-from idiolect.network.round_tables import Rounds, accumulated, taken_in
+from idiolect.network import topology
+from idiolect.network.round_tables import Rounds, arrivals
 from idiolect.network.topologies import erdos_renyi
 from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import maml
 from idiolect.problems.synthetic import linear_regression
 from idiolect.protocols import running_sum
+from numpy_agents import ALPHA, BATCH, DIMENSION, STEP_SIZE, numpy_loop
+from yardsticks import copy_seconds
 
-DIMENSION, BATCH, ALPHA, STEP_SIZE = 30, 20, 0.01, 0.005
-
-
-class Data(NamedTuple):
-    """An agent's samples and, for every round and step, the rows of its batch."""
-
-    inputs: np.ndarray
-    targets: np.ndarray
-    batches: np.ndarray  # rounds x (u + 1) x batch
-    ridge: float
-
-    def gradient(self, z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Of the regularized squared error on these rows."""
-        a, b = self.inputs[rows], self.targets[rows]
-        return 2 * a.T @ (a @ z - b) / len(rows) + self.ridge * z
-
-    def hessian_product(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The Hessian on these rows, times a vector."""
-        a = self.inputs[rows]
-        return 2 * a.T @ (a @ vector) / len(rows) + self.ridge * vector
-
-
-class Agent:
-    """One node of Algorithm 1."""
-
-    def __init__(self, data: Data, out_degree: int, neighbours: list[int]) -> None:
-        self.data, self.shares = data, out_degree + 1
-        self.x, self.y = np.zeros(DIMENSION), 1.0
-        self.z = self.x.copy()
-        self.sum_x, self.sum_y = np.zeros(DIMENSION), 0.0
-        self.heard = {j: (np.zeros(DIMENSION), 0.0, -1) for j in neighbours}
-
-    def speak(self, t: int, step_size: float) -> tuple[np.ndarray, float, int]:
-        """Lines 4-15."""
-        batches, path = self.data.batches[t], [self.z]
-        for rows in batches[:-1]:
-            path.append(path[-1] - ALPHA * self.data.gradient(path[-1], rows))
-        gradient = self.data.gradient(path[-1], batches[-1])
-        for rows in batches[-2::-1]:
-            gradient = gradient - ALPHA * self.data.hessian_product(gradient, rows)
-        self.x = (self.x - step_size * gradient) / self.shares
-        self.y /= self.shares
-        self.sum_x, self.sum_y = self.sum_x + self.x, self.sum_y + self.y
-        return self.sum_x, self.sum_y, t
-
-    def hear(self, inbox: list[tuple[int, tuple[np.ndarray, float, int]]]) -> None:
-        """Lines 16-24."""
-        for sender, (sum_x, sum_y, sent) in inbox:
-            old_x, old_y, newest = self.heard[sender]
-            if sent > newest:
-                self.x = self.x + sum_x - old_x
-                self.y += sum_y - old_y
-                self.heard[sender] = (sum_x, sum_y, sent)
-        self.z = self.x / self.y
-
-
-def numpy_loop(task: Problem, table: Rounds, steps: int, count: int) -> float:
-    """Seconds per round of the loop over the first `count` rounds."""
-    graph, train, rng = table.graph, task.clients.train, np.random.default_rng(0)
-    agents = []
-    for i in range(graph.agents):
-        rows = slice(train.starts[i], train.starts[i] + train.sizes[i])
-        batches = rng.integers(0, train.sizes[i], (count, steps + 1, BATCH))
-        inputs, targets = (np.asarray(train.rows[name][rows], np.float64) for name in ("a", "b"))
-        data = Data(inputs, targets, batches, 1 / graph.agents)
-        agents.append(Agent(data, int(graph.out_degrees[i]), graph.sources[graph.targets == i].tolist()))
-    when, arrivals = taken_in(table), dict[tuple[int, int], list[tuple[int, int]]]()
-    for k in np.flatnonzero(when < count):
-        place = (int(when[k]), int(graph.targets[table.link[k]]))
-        arrivals.setdefault(place, []).append((int(graph.sources[table.link[k]]), int(table.sent[k])))
-    step_sizes = accumulated(np.full(table.length, STEP_SIZE), table.awake)
-    awake = [np.flatnonzero(row).tolist() for row in table.awake]
-    sent: dict[tuple[int, int], tuple[np.ndarray, float, int]] = {}
-    began = time.perf_counter()
-    for t in range(count):
-        for i in awake[t]:
-            sent[i, t] = agents[i].speak(t, step_sizes[t, i])
-        for i in awake[t]:
-            agents[i].hear([(j, sent[j, s]) for j, s in arrivals.get((t, i), [])])
-    return (time.perf_counter() - began) / count
+World = tuple[Problem, Rounds]
+FEW, MANY, MOST, NEIGHBOURS = 10, 1_000, 10_000, 10
 
 
 def pars_push(steps: int) -> Algorithm:
@@ -109,80 +44,182 @@ def pars_push(steps: int) -> Algorithm:
     return Algorithm(f"u = {steps}", objective, running_sum(), 1, STEP_SIZE, BATCH, StepRule())
 
 
-def engine(tasks: list[Problem], tables: list[Rounds], steps: Sequence[int], workers: Workers) -> tuple[float, float]:
-    """Seconds per round and run of the engine with all its lanes, and seconds to compile; any number of u at once."""
-    chosen, seeds = [pars_push(u) for u in steps], list(enumerate(zip(tasks, tables, strict=True)))
-    program, own = prepare_peers(tasks[0], chosen[0]), chosen if len(chosen) > 1 else [None]
-    lanes = [Lane(task.clients, table, seed, one) for one in own for seed, (task, table) in seeds]
-    times = []
-    for _ in range(4):
+def engine(worlds: Sequence[World], steps: Sequence[int], workers: Workers) -> Callable[[], float]:
+    """Seconds per round and run of the engine with all its lanes; any number of u at once. The first call compiles."""
+    chosen = [pars_push(u) for u in steps]
+    program, own = prepare_peers(worlds[0][0], chosen[0]), chosen if len(chosen) > 1 else [None]
+    lanes = [Lane(task.clients, table, seed, one) for one in own for seed, (task, table) in enumerate(worlds)]
+    length = worlds[0][1].length
+
+    def timed() -> float:
         began = time.perf_counter()
-        list(simulate_peers(program, lanes, workers, times=[tables[0].length]))
-        times.append(time.perf_counter() - began)
-    best = min(times[1:])
-    return best / tables[0].length / len(lanes), times[0] - best
+        list(simulate_peers(program, lanes, workers, times=[length]))
+        return (time.perf_counter() - began) / length / len(lanes)
+
+    return timed
 
 
-def layout(agents: int, probability: float, samples: int, count: int, seed: int) -> tuple[Problem, Rounds]:
+def moved(world: World, steps: int, workers: Workers) -> list[np.ndarray]:
+    """What a round moves, as arrays of the engine's types: as many rows as it has messages and wakers on average."""
+    (task, table), saved = world, list[Checkpoint]()
+    lane, program = Lane(task.clients, table, 0), prepare_peers(task, pars_push(steps))
+    list(simulate_peers(program, [lane], workers, times=[1], tick=lambda time, save: saved.append(save())))
+    messages, wakers = (int(n / table.length) for n in (len(arrivals(table, True).link), table.awake.sum()))
+    found = []
+    for name, leaf in saved[-1].tensors.items():
+        if ".state.memories" in name:
+            found.append(leaf[:messages])
+        elif ".state.spoken" in name:
+            found.append(np.resize(leaf, (messages, *leaf.shape[2:])))
+        elif ".state.nodes" in name:
+            found.append(leaf[:wakers])
+    drawn = wakers * BATCH * (steps + 1)
+    batches = [np.resize(np.asarray(rows), (drawn, *rows.shape[1:])) for rows in task.clients.train.rows.values()]
+    return [np.array(leaf) for leaf in (*found, *batches)]
+
+
+def layout(agents: int, probability: float, samples: int, count: int, seed: int) -> World:
     """The paper's problem and network."""
     task = linear_regression(clients=agents, dimension=DIMENSION, samples=samples, seed=seed)
     graph = erdos_renyi(probability=probability)(agents, np.random.default_rng(seed))
     return task, draw_rounds(Links(), graph, count, seed)
 
 
-def main() -> None:
-    """Print the table."""
-    with Workers() as workers:
-        few_agents(workers)
-        several_steps(workers)
-        many_agents(workers)
+def micro(seconds: Sequence[float]) -> Figure:
+    """Microseconds, from seconds."""
+    return Figure("us", [1e6 * one for one in seconds])
 
 
-def few_agents(workers: Workers) -> None:
+def compared(sides: dict[str, Callable[[], float]], repeats: int, pace: Pace) -> dict[str, Figure]:
+    """Microseconds of every side, in turn; ratios of NumPy's; and seconds to compile what is run alone."""
+    began = time.perf_counter()
+    first = sides["idiolect"]()
+    compiling = time.perf_counter() - began
+    found = {name: micro(seconds) for name, seconds in interleaved(sides, repeats, pace).items()}
+    for name in ("idiolect", "together"):
+        if name in found:
+            found[f"{name} ratio"] = ratio(found["NumPy"], found[name])
+    if "copy" in found:
+        found["times the copy"] = ratio(found["idiolect"], found["copy"])
+    compiling *= max(0.0, 1 - found["idiolect"].median / (1e6 * first))
+    return {**found, "compiling": once(compiling, "s")}
+
+
+def few_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
     """The paper's network, for every number of personal steps."""
     print("PARS-Push, microseconds per round and run (d = 30, batch 20): NumPy loop; engine; 6 seeds at once")
-    worlds = [layout(10, 0.15, 1000, 6000, seed) for seed in range(6)]
-    tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
-    for steps in range(6):
-        slow = min(numpy_loop(tasks[0], tables[0], steps, 300) for _ in range(3))
-        alone, compiling = engine(tasks[:1], tables[:1], [steps], workers)
-        together, _ = engine(tasks, tables, [steps], workers)
-        print(
-            f"  10 agents, u = {steps}: {1e6 * slow:8.0f} {1e6 * alone:8.1f} {1e6 * together:8.1f}   "
-            f"{slow / alone:5.1f} and {slow / together:5.1f} times faster; compiling took {compiling:.1f} s",
-            flush=True,
-        )
+    worlds, rows = [layout(FEW, 0.15, 1000, 6000, seed) for seed in range(6)], []
+    for steps in options.steps:
+        sides = {
+            "NumPy": partial(numpy_loop, *worlds[0], steps, 300),
+            "idiolect": engine(worlds[:1], [steps], workers),
+            "together": engine(worlds, [steps], workers),
+        }
+        rows.append(Row(f"{FEW} agents, u = {steps}", compared(sides, options.repeats, pace)))
+        show(rows[-1])
+    return rows
 
 
-def several_steps(workers: Workers) -> None:
+def several_steps(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
     """All of u = 1, …, 5 on five seeds each: as programs one after the other, and as one batch."""
-    worlds = [layout(10, 0.15, 1000, 6000, seed) for seed in range(5)]
-    tasks, tables, every = [task for task, _ in worlds], [table for _, table in worlds], range(1, 6)
-    apart = [engine(tasks, tables, [steps], workers) for steps in every]
-    batch, compiling = engine(tasks, tables, every, workers)
-    mean, compiled = np.mean([run for run, _ in apart]), sum(once for _, once in apart)
-    print(
-        f"  10 agents, u = 1 to 5, 5 seeds each: {1e6 * mean:.1f} one u after the other, {1e6 * batch:.1f} as one "
-        f"batch ({mean / batch:.2f} times faster); compiling took {compiled:.1f} s and {compiling:.1f} s",
-        flush=True,
-    )
+    worlds, every = [layout(FEW, 0.15, 1000, 6000, seed) for seed in range(5)], range(1, 6)
+    singles, batch = [engine(worlds, [steps], workers) for steps in every], engine(worlds, every, workers)
+    began = time.perf_counter()
+    for one in singles:
+        one()
+    between = time.perf_counter()
+    batch()
+    compiled = {
+        "apart compiling": once(between - began, "s"),
+        "batch compiling": once(time.perf_counter() - between, "s"),
+    }
+    sides = {"apart": lambda: sum(one() for one in singles) / len(singles), "batch": batch}
+    found = {name: micro(seconds) for name, seconds in interleaved(sides, options.repeats, pace).items()}
+    row = Row("u = 1 to 5, 5 seeds each", {**found, "ratio": ratio(found["apart"], found["batch"]), **compiled})
+    print(f"  {row.case}: {found['apart']} one u after the other, {found['batch']} as one batch", flush=True)
+    return [row]
 
 
-def many_agents(workers: Workers) -> None:
-    """A thousand agents with ten neighbours each."""
-    worlds = [layout(1000, 0.01, 100, 1000, seed) for seed in range(2)]
-    tasks, tables = [task for task, _ in worlds], [table for _, table in worlds]
+def many_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
+    """A thousand agents with ten neighbours each, beside a copy of what a round moves."""
+    worlds, rows = [layout(MANY, NEIGHBOURS / MANY, 100, options.rounds, seed) for seed in range(2)], []
     for steps in (0, 1):
-        slow = numpy_loop(tasks[0], tables[0], steps, 20)
-        alone, compiling = engine(tasks[:1], tables[:1], [steps], workers)
-        together, _ = engine(tasks, tables, [steps], workers)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-        print(
-            f"  1,000 agents, {tables[0].graph.links} links, u = {steps}: {1e6 * slow:.0f} {1e6 * alone:.0f} "
-            f"{1e6 * together:.0f} (2 seeds)   {slow / alone:.1f} and {slow / together:.1f} times faster; 1,000 rounds "
-            f"take {1000 * alone:.1f} s, compiling {compiling:.1f} s, peak memory so far {memory:.0f} MB",
-            flush=True,
-        )
+        arrays = moved(worlds[0], steps, workers)
+        targets = [np.empty_like(leaf) for leaf in arrays]
+        sides = {
+            "NumPy": partial(numpy_loop, *worlds[0], steps, 20),
+            "idiolect": engine(worlds[:1], [steps], workers),
+            "together": engine(worlds, [steps], workers),
+            "copy": partial(copy_seconds, arrays, targets, 50),
+        }
+        facts = {"links": once(worlds[0][1].graph.links), "moved": once(sum(a.nbytes for a in arrays) / 1e6, "MB")}
+        rows.append(Row(f"{MANY:,} agents, u = {steps}", {**compared(sides, options.repeats, pace), **facts}))
+        show(rows[-1])
+    return rows
+
+
+def most_agents(rounds: int, workers: Workers) -> dict[str, float]:
+    """Ten thousand agents with ten neighbours each: seconds per round, compiled and not, and the most memory."""
+    offsets = [1, *np.random.default_rng(0).choice(np.arange(2, MOST), NEIGHBOURS - 1, replace=False).tolist()]
+    graph = topology(MOST, [(agent, (agent + step) % MOST) for agent in range(MOST) for step in offsets])
+    task = linear_regression(clients=MOST, dimension=DIMENSION, samples=50, seed=0)
+    run = engine([(task, draw_rounds(Links(), graph, rounds, 0))], [0], workers)
+    found = {"first": run(), "seconds": run(), "links": graph.links, "rounds": rounds}
+    return {**found, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10}
+
+
+def most_agents_apart(rounds: int, repeats: int, pace: Pace) -> list[Row]:
+    """The same, each time in a process of its own."""
+    command = [sys.executable, str(Path(__file__)), "--most", str(rounds)]
+    found = []
+    for _ in range(repeats):
+        found.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+        pace.step()
+    whole = Figure("s", [one["seconds"] * rounds for one in found])
+    figures = {
+        "idiolect": micro([one["seconds"] for one in found]),
+        "all rounds": whole,
+        "rounds": once(rounds),
+        "links": once(found[0]["links"]),
+        "memory": Figure("MB", [one["memory"] for one in found]),
+    }
+    row = Row(f"{MOST:,} agents, u = 0", figures)
+    print(
+        f"  {row.case}, {found[0]['links']:,} links: {rounds} rounds in {whole} s, peak memory {figures['memory']} MB"
+    )
+    return [row]
+
+
+def show(row: Row) -> None:
+    """A line of text."""
+    found = row.figures
+    cells = "  ".join(f"{name} {found[name]}" for name in ("NumPy", "idiolect", "together", "copy") if name in found)
+    more = f"; {found['times the copy']} times the copy" if "copy" in found else ""
+    faster = f"{found['idiolect ratio'].median:.1f} and {found['together ratio'].median:.1f} times faster"
+    print(f"  {row.case}: {cells}   {faster}; compiling took {found['compiling']} s{more}", flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = asked(__doc__, 3)
+    parser.add_argument("--steps", type=int, nargs="+", default=list(range(6)), help="numbers of personal steps u")
+    parser.add_argument("--rounds", type=int, default=1000, help="where there are many agents")
+    parser.add_argument("--no-batch", action="store_true", help="leave out all u as one batch, which compiles for long")
+    parser.add_argument("--most", type=int, help="so many rounds of 10,000 agents alone, as JSON")
+    options = parser.parse_args()
+    pace = Pace(options.repeats * (len(options.steps) + 3 + (not options.no_batch)))
+    with Workers() as workers:
+        if options.most:
+            print(json.dumps(most_agents(options.most, workers)))
+            return
+        rows, says = few_agents(workers, options, pace), "Microseconds per round and run, beside the NumPy loop"
+        batch = [] if options.no_batch else several_steps(workers, options, pace)
+        many = many_agents(workers, options, pace)
+    most = most_agents_apart(options.rounds, options.repeats, pace)
+    tables = {"agents": Table(says, [*rows, *many]), "most": Table("Ten thousand agents", most)}
+    if batch:
+        tables["batch"] = Table("All u as one batch", batch)
+    write(options.json, Found(tables))
 
 
 if __name__ == "__main__":

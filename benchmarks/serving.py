@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from figures import Figure, Found, Pace, Row, Table, asked, once, write
 from idiolect import Choice, Experiment
 from idiolect.deploy.access import MESSAGE_BYTES, device_config, needs_zenoh
 from idiolect.deploy.assignment import Assignment, assignment
@@ -90,7 +91,7 @@ class Update:
 class Client:
     """One of a crowd: asks for a turn, fetches the model, sends its update, and begins anew when it is taken."""
 
-    def __init__(self, work: Assignment, endpoint: str, number: int, update: Update, heard: Any, crowd: int) -> None:
+    def __init__(self, work: Assignment, endpoint: str, number: int, update: Update, heard: Any, crowd: str) -> None:
         self._session = needs_zenoh().open(device_config(None, endpoint, f"c{number}"))
         self._key, self._number, self._update, self._heard = f"idiolect/{work.run}/c{number}", number, update, heard
         self._name = hashlib.sha256(f"{crowd} {number}".encode()).hexdigest()[:16]
@@ -137,10 +138,10 @@ class Client:
         self._session.get(f"{self._key}/{verb}", heard, payload=content, timeout=120.0)
 
 
-def crowd(work: Assignment, endpoint: str, clients: int, seconds: float, server: int) -> Measured:
+def crowd(work: Assignment, endpoint: str, clients: int, seconds: float, server: int, repeat: int) -> Measured:
     """Everybody works at once, for a while."""
     update, arrived = Update(work), queue.SimpleQueue[tuple[Client, bytes]]()
-    everybody = [Client(work, endpoint, number, update, arrived, clients) for number in range(clients)]
+    everybody = [Client(work, endpoint, number, update, arrived, f"{clients} {repeat}") for number in range(clients)]
 
     def step() -> float | None:
         client, content = arrived.get(timeout=120)
@@ -161,11 +162,10 @@ def crowd(work: Assignment, endpoint: str, clients: int, seconds: float, server:
     return Measured(len(latency) / elapsed, latency, spent[0] / count, spent[1] / count)
 
 
-def alone(work: Assignment, endpoint: str, turns: int) -> list[float]:
+def alone(work: Assignment, endpoint: str, turns: int, incarnation: str) -> list[float]:
     """One client and nobody else: seconds from its question to "taken", with the model fetched anew each time."""
     line, update, found, last = Line(None, "c0", endpoint), Update(work), list[float](), None
     line.greet(work)
-    incarnation = "0" * 16
     for turn in range(turns + 2):
         start = time.perf_counter()
         said, tensors = line.ask("offer", pack({"incarnation": incarnation, "last": last, "has": None, "wants": 0}))
@@ -204,10 +204,10 @@ def processor(process: int) -> float:
     return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(process: Any) -> str:
-    """What the server has taken at most."""
+def memory(process: Any) -> float:
+    """What the server has taken at most, in MB."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(f"{int(line.split()[1]) / 1024:.0f} MB" for line in lines if line.startswith("VmHWM"))
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def free_endpoint() -> str:
@@ -217,44 +217,59 @@ def free_endpoint() -> str:
         return f"tcp/127.0.0.1:{found.getsockname()[1]}"
 
 
-def measure(folder: Path, model: str, clients: int, seconds: float) -> None:
-    """One model: a client alone and, for the smallest, a crowd."""
-    work, endpoint = work_on(folder, model, clients), free_endpoint()
+def measure(folder: Path, model: str, options: argparse.Namespace) -> list[Row]:
+    """One model: a client alone, and crowds of them, in turn."""
+    work, endpoint = work_on(folder, model, options.clients), free_endpoint()
     server = multiprocessing.get_context("spawn").Process(
-        target=run_server, args=(str(folder), model, clients, endpoint), daemon=True
+        target=run_server, args=(str(folder), model, options.clients, endpoint), daemon=True
     )
+    crowds = [count or options.clients for count in CROWDS[model]]
+    singles, loads = list[list[float]](), {count: list[Measured]() for count in crowds}
     server.start()
     try:
-        found = alone(work, endpoint, TURNS[model])
-        print(f"{model}: a client alone, {1000 * median(found):.1f} ms an update; server {memory(server)}", flush=True)
-        for count in CROWDS[model]:
-            _print(model, count or clients, crowd(work, endpoint, count or clients, seconds, server.pid or 0), server)
+        for repeat in range(options.repeats):
+            singles.append(alone(work, endpoint, TURNS[model], f"{repeat:016x}"))
+            for count in crowds:
+                loads[count].append(crowd(work, endpoint, count, options.seconds, server.pid or 0, repeat))
+        top = once(memory(server), "MB")
     finally:
         server.kill()
         server.join()
+    single = Row(f"{model}, a client alone", {"median": Figure("ms", [1e3 * median(one) for one in singles])})
+    rows = [single, *(load_row(f"{model}, {count} clients", found) for count, found in loads.items())]
+    for row in rows:
+        row.figures["server memory"] = top
+        print(f"{row.case}: " + ", ".join(f"{name} {one} {one.unit}" for name, one in row.figures.items()), flush=True)
+    return rows
 
 
-def _print(model: str, clients: int, found: Measured, server: Any) -> None:
-    middle, worst = 1000 * median(found.latency), 1000 * np.quantile(found.latency, 0.99)
-    print(
-        f"{model}: {clients} clients, {found.updates:.0f} updates a second, median {middle:.0f} ms, 99 of 100 within "
-        f"{worst:.0f} ms; an update takes {1000 * found.server:.2f} ms of a processor at the server and "
-        f"{1000 * found.load:.2f} for the load; server {memory(server)}",
-        flush=True,
-    )
+def load_row(case: str, found: list[Measured]) -> Row:
+    """What came of a load, repeat by repeat."""
+    figures = {
+        "updates": Figure("a second", [one.updates for one in found]),
+        "median": Figure("ms", [1e3 * median(one.latency) for one in found]),
+        "99 of 100 within": Figure("ms", [1e3 * float(np.quantile(one.latency, 0.99)) for one in found]),
+        "server's processor": Figure("ms an update", [1e3 * one.server for one in found]),
+        "load's processor": Figure("ms an update", [1e3 * one.load for one in found]),
+    }
+    return Row(case, figures)
 
 
 def main() -> None:
     """Measure everything, and stop."""
-    parser = argparse.ArgumentParser()
+    parser = asked(__doc__, 3)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--model", choices=MODELS, help="this one only")
-    options = parser.parse_args()
+    options, rows = parser.parse_args(), list[Row]()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+    chosen = list(MODELS) if options.model is None else [options.model]
+    pace = Pace(len(chosen), "models")
     with tempfile.TemporaryDirectory() as folder:
-        for model in MODELS if options.model is None else [options.model]:
-            measure(Path(folder), model, options.clients, options.seconds)
+        for model in chosen:
+            rows += measure(Path(folder), model, options)
+            pace.step()
+    write(options.json, Found({"loads": Table("What one server holds, the load on the same machine", rows)}))
 
 
 if __name__ == "__main__":

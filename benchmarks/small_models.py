@@ -19,6 +19,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from figures import TIMES, Figure, Found, Pace, Row, asked, once, write
+from figures import Table as Rows
 from idiolect.contracts import Compressed, uncompressed
 from idiolect.export.bundle import bundle_bytes
 from idiolect.export.eight_bits import int8_bytes
@@ -58,12 +60,17 @@ print(json.dumps([int(told["VmHWM"].split()[0]), spent, logits[0].tolist()]))
 
 
 class Cost(NamedTuple):
-    """Bytes on disk, kilobytes of memory at the peak, milliseconds an image, and the logits."""
+    """Bytes on disk, kilobytes of memory at the peak, milliseconds an image every time, and the logits."""
 
     disk: int
     memory: float
-    milliseconds: float
+    spent: list[float]
     logits: np.ndarray
+
+    @property
+    def milliseconds(self) -> float:
+        """The best of all."""
+        return min(self.spent)
 
 
 def made(model: Any, bits: int | None) -> Compressed:
@@ -99,15 +106,16 @@ def content(form: str, compressed: Compressed, steps: Plan, images: np.ndarray) 
 
 
 Ran = tuple[float, float, np.ndarray]  # peak kilobytes, milliseconds, logits
+Runs = tuple[float, list[float], np.ndarray]  # the least peak, every time, logits
 
 
-def run(form: str, file: Path, images: Path, times: int, program: Path | None) -> Ran | None:
-    """The least peak and the best time of a file in a few new processes; None for C without a compiler."""
+def run(form: str, file: Path, images: Path, times: int, program: Path | None, repeats: int) -> Runs | None:
+    """The least peak and all times of a file in a few new processes; None for C without a compiler."""
     if form.startswith("c") and program is None:
         return None
     once = _in_c if form.startswith("c") else _in_python
-    found = [once(form, file, images, times, program) for _ in range(REPEATS)]
-    return min(peak for peak, _, _ in found), min(spent for _, spent, _ in found), found[0][2]
+    found = [once(form, file, images, times, program) for _ in range(repeats)]
+    return min(peak for peak, _, _ in found), [spent for _, spent, _ in found], found[0][2]
 
 
 def _in_c(form: str, file: Path, images: Path, times: int, program: Path | None) -> Ran:
@@ -122,7 +130,9 @@ def _in_python(form: str, file: Path, images: Path, times: int, program: Path | 
     return peak, spent, np.array(logits)
 
 
-def costs(name: str, bits: int | None, forms: tuple[str, ...], folder: Path, program: Path | None) -> dict[str, Cost]:
+def costs(
+    name: str, bits: int | None, forms: tuple[str, ...], folder: Path, program: Path | None, repeats: int
+) -> dict[str, Cost]:
     """What a model costs in each form, and in the same runtime with almost no weights, which is taken off."""
     table, model, shape, times = MODELS[name]
     compressed, images = made(model, bits), np.random.default_rng(1).uniform(size=(1, *shape)).astype(np.float32)
@@ -135,8 +145,8 @@ def costs(name: str, bits: int | None, forms: tuple[str, ...], folder: Path, pro
         (folder / "model").write_bytes(content(form, compressed, steps, images))
         (folder / "empty").write_bytes(content(form, none, empty, np.zeros((1, 1, 1, 1), np.float32)))
         ran, idle = (
-            run(form, folder / "model", folder / "images", times, program),
-            run(form, folder / "empty", folder / "pixel", 1, program),
+            run(form, folder / "model", folder / "images", times, program, repeats),
+            run(form, folder / "empty", folder / "pixel", 1, program, repeats),
         )
         if ran is not None and idle is not None:
             found[form] = Cost((folder / "model").stat().st_size, ran[0] - idle[0], *ran[1:])
@@ -145,23 +155,47 @@ def costs(name: str, bits: int | None, forms: tuple[str, ...], folder: Path, pro
 
 def main() -> None:
     """One table a model: every form at every width beside the float graph."""
-    console = Console(width=120)
+    parser = asked(__doc__, REPEATS)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--bits", type=int, nargs="+", choices=WIDTHS, default=list(WIDTHS))
+    options, console, rows = parser.parse_args(), Console(width=120), list[Row]()
+    pace = Pace(len(options.models) * len(options.bits), "models")
     with TemporaryDirectory() as name:
         folder = Path(name)
         program = compiled(folder)
-        for model in MODELS:
+        for model in options.models:
             table = Table(title=f"{model}: an image at a time, on one core")
             for column in ("bits", "form", "kB on disk", "kB in memory", "of float", "ms", "of float", "difference"):
                 table.add_column(column, justify="left" if column == "form" else "right")
-            for bits in WIDTHS:
-                found = costs(model, bits, FORMS, folder, program)
-                whole = found["onnx float"]
+            for bits in options.bits:
+                found = costs(model, bits, FORMS, folder, program, options.repeats)
                 for form, cost in found.items():
-                    gap = np.abs(cost.logits - whole.logits).max() / np.abs(whole.logits).max()
-                    row = (f"{cost.disk / 1000:,.1f}", f"{cost.memory:,.0f}", f"{cost.memory / whole.memory:.3f}")
-                    times = (f"{cost.milliseconds:.4f}", f"{cost.milliseconds / whole.milliseconds:.2f}", f"{gap:.1e}")
-                    table.add_row(str(bits), form, *row, *times, end_section=form == FORMS[-1])
+                    rows.append(as_row(model, bits, form, cost, found["onnx float"]))
+                    table.add_row(str(bits), form, *cells(rows[-1].figures), end_section=form == FORMS[-1])
+                pace.step()
             console.print(table)
+    write(options.json, Found({"forms": Rows("Every form of a model, an image at a time on one core", rows)}))
+
+
+def as_row(model: str, bits: int, form: str, cost: Cost, whole: Cost) -> Row:
+    """What a form costs, and beside the float graph of the same weights."""
+    gap = np.abs(cost.logits - whole.logits).max() / np.abs(whole.logits).max()
+    figures = {
+        "disk": once(cost.disk / 1000, "kB"),
+        "memory": once(cost.memory, "kB"),
+        "memory of float": once(cost.memory / whole.memory, TIMES),
+        "time": Figure("ms", cost.spent),
+        "time of float": once(cost.milliseconds / whole.milliseconds, TIMES),
+        "difference": once(gap),
+    }
+    return Row(f"{model}, {bits} bits, {form}", figures)
+
+
+def cells(found: dict[str, Figure]) -> tuple[str, ...]:
+    """The same as text; times are the best."""
+    sizes = (f"{found['disk'].median:,.1f}", f"{found['memory'].median:,.0f}", f"{found['memory of float'].median:.3f}")
+    spent = (f"{found['time'].least:.4f}", f"{found['time of float'].median:.2f}", f"{found['difference'].median:.1e}")
+    return (*sizes, *spent)
 
 
 if __name__ == "__main__":

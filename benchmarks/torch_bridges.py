@@ -8,27 +8,24 @@
 - `host`: what a turn loop on the host would take, in place of calls from the compiled program: the same functions of
   PyTorch, and NumPy for the steps.
 
-Each side is a process of its own, which compiles first and then waits. They are asked in turn, round after round, so
-that whatever else the machine does falls on all of them. Printed are milliseconds per update of ten steps, the median
-of the rounds; how many cores were busy; and the median of the ratios to `loop` in the same round.
+Each side is a process of its own, which compiles first and then waits. They are asked in turn, so that whatever else
+the machine does falls on all of them. Printed are milliseconds per update of ten steps; how many cores were busy; and
+the ratios to `loop` in the same repeat.
 """
 
-import argparse
 import copy
-import json
 import os
-import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from figures import Figure, Found, Pace, Row, Table, asked, ratio, times, write
+from standing_by import in_turn, serve, values
 from torch_models import BATCH, CLIENTS, LOCAL_STEPS, MODELS, STEP_SIZE, Case, case
 
 SIDES = ("loop", "call", "trace", "host")
@@ -138,73 +135,33 @@ def stand_by(side: str, model: str, budget: float) -> None:
         updates = by_host(given, cores) if side == "host" else by_bridge(given, side)
     updates(CLIENTS)
     count = max(CLIENTS, int(budget / min(seconds_each(updates, CLIENTS) for _ in range(2))[0]))
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        print(json.dumps(seconds_each(updates, count)), flush=True)
-
-
-@contextmanager
-def standing_by(side: str, model: str, budget: float) -> Iterator[subprocess.Popen[str]]:
-    """A process that measures one side."""
-    command = [sys.executable, str(Path(__file__)), "--measure", side, model, "--seconds", str(budget)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        process.stdin.close()  # type: ignore[union-attr]
-
-
-def answer(process: subprocess.Popen[str]) -> str:
-    """The next line that it says."""
-    assert process.stdout is not None
-    if not (line := process.stdout.readline()):
-        raise SystemExit(f"{' '.join(map(str, process.args))} has ended")  # type: ignore[arg-type]
-    return line
-
-
-def ask(process: subprocess.Popen[str]) -> tuple[float, float]:
-    """Let it measure once."""
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    seconds, cores = json.loads(answer(process))
-    return seconds, cores
-
-
-def rounds_of(model: str, sides: list[str], rounds: int, budget: float) -> dict[str, list[tuple[float, float]]]:
-    """Every side asked in turn, so many times."""
-    with ExitStack() as stack:
-        asked = {side: stack.enter_context(standing_by(side, model, budget)) for side in sides}
-        for process in asked.values():
-            answer(process)
-        found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
-        for _ in range(rounds):
-            for side, process in asked.items():
-                found[side].append(ask(process))
-        return found
+    serve(lambda: dict(zip(("seconds", "cores"), seconds_each(updates, count), strict=True)))
 
 
 def main() -> None:
     """Measure everything and print a table."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--measure", nargs=2, metavar=("SIDE", "MODEL"))
-    asked.add_argument("--seconds", type=float, default=0.7, help="of measuring, per side and round")
-    asked.add_argument("--rounds", type=int, default=7)
-    asked.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
-    asked.add_argument("--sides", nargs="+", choices=SIDES[1:], default=SIDES[1:])
-    given = asked.parse_args()
+    parser = asked(__doc__, 7)
+    parser.add_argument("--measure", nargs=2, metavar=("SIDE", "MODEL"))
+    parser.add_argument("--seconds", type=float, default=0.7, help="of measuring, per side and round")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--sides", nargs="+", choices=SIDES[1:], default=SIDES[1:])
+    given = parser.parse_args()
     if given.measure:
         side, model = given.measure
         stand_by(side, model, given.seconds)
         return
-    sides = ["loop", *given.sides]
-    print(f"milliseconds per client update of {LOCAL_STEPS} steps, median of {given.rounds} rounds (cores at work)")
-    print(f"{'model':10}" + "".join(f"{side:>16}" for side in sides) + "   ratios to loop, median of the rounds")
+    sides, rows, pace = ["loop", *given.sides], [], Pace(len(given.models) * given.repeats)
+    print(f"milliseconds per client update of {LOCAL_STEPS} steps, {given.repeats} repeats (cores at work)")
+    own = [sys.executable, str(Path(__file__)), "--seconds", str(given.seconds), "--measure"]
     for model in given.models:
-        found = rounds_of(model, sides, given.rounds, given.seconds)
-        middle = {side: [statistics.median(column) for column in zip(*found[side], strict=True)] for side in sides}
-        cells = "".join(f"{middle[side][0] * 1e3:>10.2f} ({middle[side][1]:.1f})" for side in sides)
-        pairs = {side: zip(found[side], found["loop"], strict=True) for side in given.sides}
-        ratios = [f"{s} {statistics.median(one[0] / loop[0] for one, loop in pairs[s]):.2f}" for s in given.sides]
-        print(f"{model:10}{cells}   {', '.join(ratios)}", flush=True)
+        found = in_turn({side: [*own, side, model] for side in sides}, given.repeats, pace)
+        figures = {side: times(values(answers)) for side, answers in found.items()}
+        ratios = {f"{side} ratio": ratio(figures[side], figures["loop"]) for side in given.sides}
+        cores = {f"{side} cores": Figure("", values(answers, "cores")) for side, answers in found.items()}
+        rows.append(Row(model, {**figures, **ratios, **cores}))
+        cells = "".join(f"  {side} {figures[side]} ({cores[f'{side} cores'].median:.1f})" for side in sides)
+        print(f"{model:10}{cells}   {', '.join(f'{name} {one}' for name, one in ratios.items())}", flush=True)
+    write(given.json, Found({"updates": Table("Milliseconds per client update of a PyTorch module", rows)}))
 
 
 if __name__ == "__main__":

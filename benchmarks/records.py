@@ -1,0 +1,127 @@
+"""All benchmarks, as records: what each measures, what it needs, and its sizes.
+
+`short` and `full` are the options of its script; `planned` is how many seconds the short size should take on two quiet
+cores, at most; all of them together have twelve minutes.
+"""
+
+from typing import NamedTuple
+
+PLAN = 12 * 60
+
+
+class Benchmark(NamedTuple):
+    """A script beside this file that takes `--json FILE`."""
+
+    name: str
+    measures: str
+    planned: int
+    short: tuple[str, ...]
+    full: tuple[str, ...]
+    needs: tuple[str, ...] = ()  # packages
+    environment: str = "main"  # or `torch`: which Python
+    install: str = ""  # how to get what it needs
+    rivals: bool = False  # whether it asks the Python that has Flower and pfl
+
+    @property
+    def script(self) -> str:
+        """Its file."""
+        return f"{self.name}.py"
+
+    def options(self, size: str) -> tuple[str, ...]:
+        """Of its short or its full size."""
+        return self.full if size == "full" else self.short
+
+
+BENCHMARKS = (
+    Benchmark(
+        "yardsticks",
+        "what the machine can do at most: a matrix product, a copy",
+        15,
+        ("--repeats", "3"),
+        ("--repeats", "9"),
+    ),
+    Benchmark(
+        "client_update",
+        "a client update through the engine, beside PyTorch's loop",
+        170,
+        ("--repeats", "3", "--seconds", "0.5"),
+        ("--repeats", "9", "--seconds", "1.5"),
+        ("torch",),
+        install="pip install torch",
+    ),
+    Benchmark(
+        "fedavg_rounds",
+        "rounds of FedAvg, beside PyTorch's loop, Flower's simulation and pfl",
+        60,
+        ("--repeats", "5", "--rounds", "3"),
+        ("--repeats", "15", "--rounds", "10"),
+        rivals=True,
+    ),
+    Benchmark(
+        "engine_cost",
+        "what the engine adds to bare arithmetic",
+        90,
+        ("--repeats", "3", "--part", "2"),
+        ("--repeats", "9"),
+    ),
+    Benchmark(
+        "serverless",
+        "agents without a server, beside NumPy's loop and a copy of what a round moves",
+        110,
+        ("--repeats", "3", "--steps", "0", "1", "5", "--rounds", "200", "--no-batch"),
+        ("--repeats", "5", "--rounds", "1000"),
+    ),
+    Benchmark(
+        "scale",
+        "time and memory against the number of clients",
+        90,
+        ("--repeats", "2", "--from", "1000", "--up-to", "10000", "--algorithms", "fedasync", "local"),
+        ("--repeats", "2", "--up-to", "1000000"),
+    ),
+    Benchmark(
+        "policies",
+        "policies on a grid, beside the same loop in PyTorch",
+        60,
+        ("--rounds", "2"),
+        ("--rounds", "5"),
+        ("torch",),
+        install="pip install torch",
+    ),
+    Benchmark(
+        "ray_cost",
+        "what Ray's actors add to an update",
+        60,
+        ("--repeats", "3", "--models", "3"),
+        ("--repeats", "9"),
+        ("ray",),
+        install="pip install -e '.[ray]'",
+    ),
+    Benchmark(
+        "small_models",
+        "compressed models where they run",
+        25,
+        ("--repeats", "3", "--models", "ResNet-20", "--bits", "2"),
+        ("--repeats", "5"),
+        ("onnx", "onnxruntime"),
+        install="pip install -e '.[onnx]'",
+    ),
+    Benchmark(
+        "torch_bridges",
+        "PyTorch modules by both bridges, beside PyTorch's loop",
+        25,
+        ("--repeats", "3", "--models", "mlp", "--sides", "call", "trace", "--seconds", "0.4"),
+        ("--repeats", "9"),
+        ("torch", "torchax", "transformers", "peft"),
+        environment="torch",
+        install="make .venv-torch/.test",
+    ),
+    Benchmark(
+        "serving",
+        "what one server holds",
+        15,
+        ("--repeats", "2", "--seconds", "2", "--clients", "100", "--model", "5 kB"),
+        ("--repeats", "3", "--seconds", "20"),
+        ("zenoh",),
+        install="pip install -e '.[zenoh]'",
+    ),
+)
