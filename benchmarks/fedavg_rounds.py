@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from cases import CLIENTS, SAMPLES
 from figures import Figure, Found, Pace, Row, Table, asked, once, ratio, times, write
 from standing_by import Answer, apart, in_turn, serve, values
@@ -43,16 +45,14 @@ def ours(rounds: int) -> Callable[[], Answer]:
 
     task, workers = problem("mlp", CLIENTS, SAMPLES), Workers()
     program, everyone = prepare(task, catalog.algorithm("fedavg", task, **fedavg_options())), list(range(CLIENTS))
-    horizon = 5.0
-    while True:  # long enough for so many rounds
-        table = draw_timeline(Network(), everyone, program.protocol.schedule, horizon=horizon, seed=0)
-        if int(table.delivered.sum()) >= rounds * CLIENTS:
-            break
-        horizon *= 1.5
+    horizon = 100.0 * (rounds + 1)  # more than enough: a round is as long as its slowest client
+    drawn = draw_timeline(Network(), everyone, program.protocol.schedule, horizon=horizon, seed=0)
+    table = type(drawn)(*(column[drawn.round < rounds] for column in drawn))
+    assert len(np.unique(table.round)) == rounds, "the horizon is too short for so many rounds"
 
     def measure() -> Answer:
         began = time.perf_counter()
-        (end,) = simulate(program, task.clients, table, workers, seed=0, times=[horizon])
+        (end,) = simulate(program, task.clients, table, workers, seed=0, times=[float(table.arrived.max())])
         wait_for(end.params)
         return {"seconds": (time.perf_counter() - began) / end.updates}
 
@@ -80,7 +80,7 @@ def measured(left_out: dict[str, str], rivals: str, repeats: int, rounds: int) -
     """A row for each side."""
     python = {"idiolect": sys.executable, "PyTorch": sys.executable, "Flower": rivals, "pfl": rivals}
     sides = {side: command(side, python[side], rounds) for side in python if side not in left_out}
-    found = in_turn(sides, repeats, Pace(repeats))
+    found = in_turn(sides, repeats, Pace(repeats), left_out)
     mine, rows = times(values(found["idiolect"])), []
     for side, answers in found.items():
         theirs = times(values(answers))
@@ -103,9 +103,9 @@ def main() -> None:
     os.environ.update(QUIET)
     python = {side: sys.executable if side == "PyTorch" else options.rivals for side in PACKAGES}
     left_out = {side: why for side in PACKAGES if (why := missing(side, python[side]))}
+    rows = measured(left_out, options.rivals, options.repeats, options.rounds)
     for side, why in left_out.items():
         print(f"{side} is left out: {why}")
-    rows = measured(left_out, options.rivals, options.repeats, options.rounds)
     print(f"Milliseconds per client update in rounds of FedAvg, {CLIENTS} clients a round, {options.repeats} repeats:")
     for row in rows:
         against = f"{row.figures['ratio']} times idiolect's" if "ratio" in row.figures else ""

@@ -147,7 +147,7 @@ def many_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> li
         arrays = moved(worlds[0], steps, workers)
         targets = [np.empty_like(leaf) for leaf in arrays]
         sides = {
-            "NumPy": partial(numpy_loop, *worlds[0], steps, 20),
+            "NumPy": partial(numpy_loop, *worlds[0], steps, min(20, options.rounds)),
             "idiolect": engine(worlds[:1], [steps], workers),
             "together": engine(worlds, [steps], workers),
             "copy": partial(copy_seconds, arrays, targets, 50),

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from figures import Pace
@@ -34,11 +34,15 @@ def standing_by(command: Sequence[str], extra: Mapping[str, str] | None = None) 
     """A process that measures one side; it ends when nobody asks any more."""
     pipe, environment = subprocess.PIPE, {**os.environ, **(extra or {})}
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        assert process.stdin is not None
         try:
             yield process
+        except BaseException:
+            process.terminate()
+            raise
         finally:
-            assert process.stdin is not None
-            process.stdin.close()
+            with suppress(OSError):  # it may have ended already
+                process.stdin.close()
 
 
 def answer(process: subprocess.Popen[str]) -> str:
@@ -58,13 +62,27 @@ def ask(process: subprocess.Popen[str]) -> Answer:
     return dict(json.loads(answer(process)))
 
 
-def in_turn(commands: Mapping[str, Sequence[str]], repeats: int, pace: Pace | None = None) -> dict[str, list[Answer]]:
-    """Every side asked in turn, so many times, after once that does not count."""
+def in_turn(
+    commands: Mapping[str, Sequence[str]],
+    repeats: int,
+    pace: Pace | None = None,
+    failed: dict[str, str] | None = None,
+) -> dict[str, list[Answer]]:
+    """Every side asked in turn, so many times, after once that does not count.
+
+    Where `failed` is given, a side that ends before it was ever measured is named there, and the others go on.
+    """
     with ExitStack() as stack:
         sides = {name: stack.enter_context(standing_by(command)) for name, command in commands.items()}
-        for process in sides.values():
-            answer(process)
-            ask(process)
+        for name, process in list(sides.items()):
+            try:
+                answer(process)
+                ask(process)
+            except (RuntimeError, OSError):
+                if failed is None:
+                    raise
+                failed[name] = f"it did not get ready, and ended with {process.wait()}"
+                del sides[name]
         found: dict[str, list[Answer]] = {name: [] for name in sides}
         for _ in range(repeats):
             for name, process in sides.items():

@@ -88,6 +88,15 @@ def test_processes_that_stand_by_are_asked_in_turn(bench, tmp_path):
     assert {name: by.values(answers) for name, answers in found.items()} == {"a": [1, 2], "b": [1, 2]}
 
 
+def test_a_side_that_does_not_start_is_named_and_the_others_go_on(bench, tmp_path):
+    script = tmp_path / "side.py"
+    code = "import standing_by; standing_by.serve(lambda: {'seconds': 1})"
+    script.write_text(f"import sys; sys.path.insert(0, {str(HERE)!r}); {code}")
+    sides, failed = {"a": [sys.executable, str(script)], "b": [sys.executable, "-c", "raise SystemExit(3)"]}, {}
+    assert list(bench("standing_by").in_turn(sides, 1, failed=failed)) == ["a"]
+    assert failed == {"b": "it did not get ready, and ended with 3"}
+
+
 def test_records_name_scripts_and_keep_to_twelve_minutes(bench):
     records = bench("records")
     assert all((HERE / one.script).exists() for one in records.BENCHMARKS)
