@@ -110,7 +110,7 @@ def few_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> lis
     print("PARS-Push, microseconds per round and run (d = 30, batch 20): NumPy loop; engine; 6 seeds at once")
     worlds, rows = [layout(FEW, 0.15, 1000, 6000, seed) for seed in range(6)], []
     for steps in options.steps:
-        sides = {
+        sides: dict[str, Callable[[], float]] = {
             "NumPy": partial(numpy_loop, *worlds[0], steps, 300),
             "idiolect": engine(worlds[:1], [steps], workers),
             "together": engine(worlds, [steps], workers),
@@ -146,7 +146,7 @@ def many_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> li
     for steps in (0, 1):
         arrays = moved(worlds[0], steps, workers)
         targets = [np.empty_like(leaf) for leaf in arrays]
-        sides = {
+        sides: dict[str, Callable[[], float]] = {
             "NumPy": partial(numpy_loop, *worlds[0], steps, min(20, options.rounds)),
             "idiolect": engine(worlds[:1], [steps], workers),
             "together": engine(worlds, [steps], workers),

@@ -104,6 +104,16 @@ def test_records_name_scripts_and_keep_to_twelve_minutes(bench):
     assert all(one.install for one in records.BENCHMARKS if one.needs)
 
 
+def test_policies_are_compared_by_their_better_number_of_threads(bench):
+    seconds = {("idiolect", 1): [0.001, 0.002, 0.001, 0.004]}
+    for side in ("together", "batched", "loop"):
+        seconds |= {(side, 1): [0.02, 0.03], (side, 2): [0.01, 0.02]}
+    ours, *theirs = bench("policies").rows_of(seconds, 2)
+    assert ours.figures["time"].repeats == pytest.approx([1.5, 2.5])
+    assert all(row.figures["threads"].median == 2 for row in theirs)
+    assert theirs[0].figures["ratio"].repeats == pytest.approx([10 / 1.5, 20 / 2.5])
+
+
 @pytest.fixture
 def runner(bench, monkeypatch, tmp_path):
     """The runner with scripts of one line each in place of the real ones."""
