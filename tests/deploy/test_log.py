@@ -125,6 +125,14 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     assert files.read("id", {"a": np.zeros(3)}).before is None
 
 
+def test_whoever_only_knocks_does_not_sweep_away_what_another_process_is_writing(tmp_path):
+    (tmp_path / ".record.half.unfinished").write_bytes(b"half")
+    files = RecordFile(tmp_path)
+    assert (tmp_path / ".record.half.unfinished").exists(), "whoever has the lock may be writing it"
+    files.read("id", {"a": np.zeros(3)})
+    assert list(tmp_path.iterdir()) == [], "under the lock, it is of a process that was killed"
+
+
 def test_a_damaged_or_foreign_record_is_one_sentence(tmp_path):
     files = RecordFile(tmp_path)
     files.write(RECORD)

@@ -59,16 +59,16 @@ def new_incarnation() -> str:
 
 
 class RecordFile:
-    """Where the record lies."""
+    """Where the record lies. Whoever reads or writes it holds the folder's lock."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         os.chmod(folder, 0o700)
-        sweep(folder)
         self._path = folder / "record"
 
     def read(self, identity: str, like: PyTree) -> DeviceRecord:
         """The record; a new one if there is none. `like` is a tree as the client would keep."""
+        sweep(self._path.parent)  # not before: another process that has the lock may be writing
         if not self._path.exists():
             return DeviceRecord(identity, new_incarnation())
         try:
