@@ -12,7 +12,8 @@ import numpy as np
 from annotated_types import Ge, Len
 
 from idiolect.errors import UserMistake
-from idiolect.network.topologies import Pair, Topology, Wire, topology
+from idiolect.network.edge_lists import Pair
+from idiolect.network.topologies import Topology, Wire, topology
 
 
 def one_peer() -> Wire:

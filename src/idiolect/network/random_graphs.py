@@ -7,8 +7,8 @@ import numpy as np
 from annotated_types import Ge
 
 from idiolect.errors import UserMistake
+from idiolect.network.edge_lists import Pair
 from idiolect.network.topologies import (
-    Pair,
     Topology,
     Wire,
     both_ways,

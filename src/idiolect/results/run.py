@@ -238,16 +238,16 @@ def open_run(path: str | Path, experiment: Experiment | None = None, *, data_dir
         >>> run.summary.metric, len(run.experiment.labels)
         ('loss', 1)
     """
-    path, folder = checked_value("path", Path, path), None if data_dir is None else Path(data_dir)
-    tables = saved_tables(path)
+    where, folder = Path(checked_value("path", Path, path)), None if data_dir is None else Path(data_dir)
+    tables = saved_tables(where)
     if experiment is not None:
         whole = with_digests(completed(experiment), folder)
-        if other := difference_to(path, whole):
-            raise UserMistake(f"{path} holds a run of another experiment: {other}")
-        return Run(path, whole, runnable=True, data_dir=folder)
+        if other := difference_to(where, whole):
+            raise UserMistake(f"{where} holds a run of another experiment: {other}")
+        return Run(where, whole, runnable=True, data_dir=folder)
     described = is_described(tables)
     found = from_tables(_without_descriptions(tables) if described else tables)
-    return Run(path, found, runnable=not described, data_dir=folder)
+    return Run(where, found, runnable=not described, data_dir=folder)
 
 
 def _without_descriptions(tables: dict[str, Any]) -> dict[str, Any]:
