@@ -2,6 +2,10 @@
 
 import math
 
+import pytest
+
+from idiolect import inspect_experiment
+from idiolect.errors import UserMistake
 from idiolect.inspection.distances import CLIENTS
 from idiolect.inspection.inspection_tables import heterogeneity_rows
 from idiolect.inspection.problem_inspection import inspect_problem
@@ -30,3 +34,8 @@ def test_of_many_clients_some_are_drawn_and_the_rows_say_how_many():
     assert f"pairs of 40 of {3 * CLIENTS} clients" in told
     assert f"64 of {3 * CLIENTS} clients" in told
     assert f"8 of {3 * CLIENTS} clients" in told
+
+
+def test_what_is_no_experiment_is_one_sentence():
+    with pytest.raises(UserMistake, match=r"experiment is int, but must be an idiolect\.Experiment"):
+        inspect_experiment(3)

@@ -93,6 +93,8 @@ def allow_problem(reference: str, notice: Callable[[str], None]) -> None:
 
 def completed(experiment: Experiment) -> Experiment:
     """The experiment with every option of what it names checked and written out, defaults included."""
+    if not isinstance(experiment, Experiment):
+        raise UserMistake(f"experiment is {type(experiment).__name__}, but must be an idiolect.Experiment")
     changes: dict[str, Any] = {"algorithms": [_completed_line(line) for line in experiment.lines]}
     if isinstance(experiment.problem, Choice):
         known(catalog.PROBLEMS, "problem.name", experiment.problem.name)
