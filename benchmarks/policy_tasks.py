@@ -9,9 +9,10 @@ from idiolect.catalog import cell
 from idiolect.engines import Workers
 from idiolect.experiments.building import build_seed
 from idiolect.experiments.evaluation_plan import plan_evaluation
+from idiolect.experiments.preparing import prepare_cell
 from idiolect.experiments.recipe_files import load_recipe
 from idiolect.experiments.recipe_tables import NamedAlgorithm
-from idiolect.experiments.recording import Cell, prepare_cell
+from idiolect.experiments.recording import Cell
 from idiolect.experiments.running import CellRun, Services, run_together
 from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline

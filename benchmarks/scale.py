@@ -34,7 +34,8 @@ from idiolect.engines.checkpointing import NO_CHECKPOINTS
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.evaluation.scores import OWN, Budget
 from idiolect.experiments.evaluation_plan import EvaluationPlan
-from idiolect.experiments.recording import Cell, prepare_cell
+from idiolect.experiments.preparing import prepare_cell
+from idiolect.experiments.recording import Cell
 from idiolect.experiments.running import CellRun, Progress, Services, run_together
 from idiolect.network import Network, Timeline, draw_timeline, read_timeline
 from idiolect.network.column_files import write_columns

@@ -11,7 +11,8 @@ from idiolect import catalog
 from idiolect.contracts import Clients, Metric, Problem, Shard
 from idiolect.engines import Program, Snapshot, Workers, prepare
 from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread
-from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, mean_scores, own_model, scorer
+from idiolect.evaluation.scoring import Adapter, adaptation_key, adapter, mean_scores, own_model, scorer
+from idiolect.evaluation.scoring_clients import GroupScorer, evaluate, group_scorer
 from idiolect.problems import problem
 from idiolect.problems.data.client_splits import PARTS
 from idiolect.protocols.alone import Alone
@@ -74,7 +75,7 @@ def poisoned(clients: Clients, *parts: str) -> Clients:
 class Bench(NamedTuple):
     clients: Clients
     program: Program
-    score: Scorer
+    score: GroupScorer
     adapt: Adapter
     budget: Budget
 
@@ -110,7 +111,7 @@ def bench(name: str, score=squares) -> Bench:
 
 def made_bench(task: Problem, program: Program) -> Bench:
     objective = program.algorithm.objective
-    return Bench(task.clients, program, scorer(task, objective, STEPS), adapter(task, objective, STEPS), STEPS)
+    return Bench(task.clients, program, group_scorer(task, objective, STEPS), adapter(task, objective, STEPS), STEPS)
 
 
 ALGORITHMS = ["fedavg", "local", "persa_fl_maml", "persa_fl_me"]
@@ -175,6 +176,39 @@ def test_a_client_s_own_model_is_the_one_whose_score_is_called_own(name):
     for client in ready.run(seed=3):
         model = own_model(ready.adapt, blind, ready.snapshot(), 3, client.client).params
         assert float(model.sum()) == pytest.approx(client.scores[OWN], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_clients_that_are_scored_in_one_call_get_the_bytes_that_each_gets_alone(name):
+    ready, task = bench(name), made()
+    alone, snapshot = scorer(task, ready.program.algorithm.objective, STEPS), ready.snapshot()
+    for one in ready.run():
+        shards = ready.clients.adapt.shard(one.client), ready.clients.test.shard(one.client)
+        own = snapshot.own(one.client)
+        scores = alone(snapshot.model(one.client), own, *shards, adaptation_key(0))
+        assert list(one.scores.values()) == np.asarray(scores, float)[0].tolist()
+
+
+def test_only_those_are_scored_again_whose_model_is_another():
+    ready, calls, known = bench("local"), [], {}
+    kept = {client: Alone(jnp.full(2, 0.1 * client), ()) for client in range(4)}
+
+    def counted(group, count, key):
+        calls.append(int(count))
+        return ready.score(group, count, key)
+
+    def run() -> list[ClientScore]:
+        with Workers(1) as workers:
+            task = ready.clients, ready.snapshot(kept), STEPS
+            return evaluate(counted, METRICS, *task, workers, seed=0, known=known)
+
+    first, again = run(), run()
+    assert (calls, again) == ([4], first)
+    kept[2] = kept[2]._replace(params=kept[2].params + 0)  # the same numbers in another array
+    assert (run(), calls) == (first, [4, 1])
+    kept[1] = kept[1]._replace(params=kept[1].params + 1)
+    changed = [one.client for one, before in zip(run(), first, strict=True) if one != before]
+    assert (changed, calls) == ([1], [4, 1, 1])
 
 
 def test_every_budget_has_its_column_and_the_objective_its_own():

@@ -89,7 +89,7 @@ def _remember_compiled_programs() -> None:
 
     settings = {
         "jax_compilation_cache_dir": str(pooch.os_cache("idiolect") / "compiled"),
-        "jax_persistent_cache_min_compile_time_secs": 0.3,
+        "jax_persistent_cache_min_compile_time_secs": 0.01,
     }
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]

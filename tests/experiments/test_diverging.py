@@ -24,7 +24,8 @@ from idiolect.engines import Snapshot
 from idiolect.errors import Diverged, UserMistake
 from idiolect.experiments import recording, running
 from idiolect.experiments.evaluation_plan import plan_evaluation
-from idiolect.experiments.recording import Cell, Recorder, prepare_cell
+from idiolect.experiments.preparing import prepare_cell
+from idiolect.experiments.recording import Cell, Recorder
 from idiolect.experiments.serialization import read_notes, write_notes
 from idiolect.network.timelines import UNWRITTEN
 from idiolect.problems.synthetic import quadratics

@@ -16,8 +16,9 @@ from idiolect.engines.tree_store import MemoryBudget
 from idiolect.experiments.building import build_seed
 from idiolect.experiments.cell_results import Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
+from idiolect.experiments.preparing import prepare_cell
 from idiolect.experiments.recipe_files import parse_recipe
-from idiolect.experiments.recording import Cell, prepare_cell
+from idiolect.experiments.recording import Cell
 from idiolect.experiments.running import CellRun, Services, run_together
 from idiolect.experiments.serialization import write_cell
 

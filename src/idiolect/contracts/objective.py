@@ -200,10 +200,15 @@ class PlainAdapt(Protocol):
     def __call__(self, oracle: Oracle, params: Params, key: Key, /) -> Params: ...
 
 
+def as_received(oracle: Oracle, own: PyTree, params: Params, key: Key) -> Compressed:
+    """Adaptation that changes nothing: the same function for all that do so, so that one program scores them all."""
+    return uncompressed(params)
+
+
 def stateless(
     value: PlainValue,
     gradient: PlainGradient,
-    adapt: PlainAdapt = lambda oracle, params, key: params,
+    adapt: PlainAdapt | None = None,
     *,
     check: Check = lambda known: (),
     minimises: PersonalSteps | None = None,
@@ -234,11 +239,14 @@ def stateless(
         >>> objective.begin(jnp.zeros(2), 0, jax.random.key(0))
         ()
     """
+
     return Objective(
         begin=lambda params, client, key: (),
         value=lambda oracle, own, params, received, key: value(oracle, params, received, key),
         gradient=lambda oracle, own, params, received, key: (own, *gradient(oracle, params, received, key)),
-        adapt=lambda oracle, own, params, key: uncompressed(adapt(oracle, params, key)),
+        adapt=as_received
+        if adapt is None
+        else lambda oracle, own, params, key: uncompressed(adapt(oracle, params, key)),
         check=check,
         minimises=minimises,
         family=family,

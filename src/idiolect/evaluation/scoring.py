@@ -30,9 +30,9 @@ from idiolect.contracts import (
 )
 from idiolect.engines.learner import fine_tune
 from idiolect.engines.snapshot import Snapshot
-from idiolect.engines.workers import Workers, compile_for_clients
+from idiolect.engines.workers import compile_for_clients
 from idiolect.evaluation.neighbours import neighbour_score
-from idiolect.evaluation.scores import Budget, ClientScore, Group
+from idiolect.evaluation.scores import Budget
 from idiolect.quantization.layers import named_leaves
 from idiolect.sharing import private_leaves
 
@@ -42,7 +42,12 @@ Scorer = Callable[[Params, PyTree, Shard, Shard, Key], jax.Array]
 
 
 def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
-    """One client's scores, a row per metric and a column per budget, as one compiled function.
+    """One client's scores, a row per metric and a column per budget, as one compiled function."""
+    return compile_for_clients(client_score(problem, objective, budget))
+
+
+def client_score(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
+    """The same before it is compiled, for those who compile it into something larger.
 
     Only the problem's functions matter here, and of its clients how many rows they are scored on.
     """
@@ -60,8 +65,9 @@ def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
         for done, steps in pairwise((0, *budget.steps)):
             models.append(fine_tune(oracle, models[-1], keys[done:steps], budget.step_size, tuned(models[-1])))
         models.append(objective.adapt(oracle, own, params, key).params)
+        different, places = _different(models[1:])
         # One after the other, so that what judges them is compiled once.
-        judged = jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models[1:])).T
+        judged = jax.lax.map(judge, jax.tree.map(lambda *leaves: jnp.stack(leaves), *different)).T[:, places]
         if budget.neighbours is None or problem.classifier is None:
             return judged
         ready = problem.calibrate(models[0], adapt)
@@ -71,37 +77,19 @@ def scorer(problem: Problem, objective: Objective, budget: Budget) -> Scorer:
     def tuned(params: Params) -> frozenset[str] | None:
         return private_leaves(params, budget.tunes) if budget.tunes else None
 
-    return compile_for_clients(score)
+    return score
+
+
+def _different(models: list[Params]) -> tuple[list[Params], np.ndarray]:
+    """The models without those that are the very same as an earlier one, and the place of each among them."""
+    kinds: dict[tuple[int, ...], int] = {}
+    places = [kinds.setdefault(tuple(map(id, jax.tree.leaves(model))), len(kinds)) for model in models]
+    return [models[places.index(kind)] for kind in range(len(kinds))], np.array(places)
 
 
 def scored_split(clients: Clients, budget: Budget) -> Split:
     """The part on which models are scored."""
     return clients.test if budget.split == "test" else clients.validation
-
-
-def evaluate(
-    score: Scorer,
-    metrics: Sequence[Metric],
-    clients: Clients,
-    snapshot: Snapshot,
-    budget: Budget,
-    workers: Workers,
-    *,
-    seed: int,
-) -> list[ClientScore]:
-    """Score a snapshot for every client to be scored."""
-    scored = scored_split(clients, budget)
-    chosen = _chosen(clients, scored.sizes, budget, seed)
-    key, futures = adaptation_key(seed), []
-    for client, _ in chosen:
-        shards = (clients.adapt.shard(client), scored.shard(client))
-        futures.append(workers.submit(score, snapshot.model(client), snapshot.own(client), *shards, key))
-    columns, found = budget.columns, []
-    for (client, group), future in zip(chosen, futures, strict=True):
-        first, *others = [dict(zip(columns, row, strict=True)) for row in np.asarray(future.result(), float).tolist()]
-        also = {metric.name: row for metric, row in zip(metrics[1:], others, strict=True)}
-        found.append(ClientScore(client, group, int(scored.sizes[client]), first, also))
-    return found
 
 
 Adapter = Callable[[Params, PyTree, Shard, Key], Compressed]
@@ -147,17 +135,3 @@ def mean_scores(metrics: Sequence[Metric], params: Params, shard: Shard, chunk: 
 def adaptation_key(seed: int) -> Key:
     """The key with which everyone adapts: clients differ by their data, and their order cannot matter."""
     return jax.random.fold_in(jax.random.key(seed), 2)
-
-
-def _chosen(clients: Clients, sizes: np.ndarray, budget: Budget, seed: int) -> list[tuple[int, Group]]:
-    rng = np.random.default_rng(seed)
-    chosen: list[tuple[int, Group]] = []
-    unseen = np.zeros(clients.total, bool)
-    unseen[list(clients.unseen)] = True
-    groups: list[tuple[Group, np.ndarray]] = [("participating", ~unseen), ("unseen", unseen)]
-    for group, belongs in groups:
-        members = np.flatnonzero(belongs & (sizes > 0))
-        if budget.at_most is not None and len(members) > budget.at_most:
-            members = np.sort(rng.choice(members, size=budget.at_most, replace=False))
-        chosen += [(client, group) for client in members.tolist()]
-    return chosen

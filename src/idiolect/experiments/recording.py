@@ -1,7 +1,7 @@
 """Scoring and recording of one algorithm on one seed while it runs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,26 +9,20 @@ import jax
 import numpy as np
 
 from idiolect.contracts import (
-    Algorithm,
     Clients,
     Compressed,
-    Metric,
-    Origin,
     Params,
     Peer,
-    Problem,
     Protocol,
-    Scene,
-    Shard,
 )
-from idiolect.engines import Program, Snapshot, Workers, prepare
-from idiolect.engines.serverless import PeerProgram, prepare_peers
-from idiolect.engines.workers import compile_for_clients
+from idiolect.engines import Snapshot, Workers
 from idiolect.errors import Diverged
-from idiolect.evaluation.scores import OWN, Budget, ClientScore, spread_over_clients
-from idiolect.evaluation.scoring import Adapter, Scorer, adapter, evaluate, own_model, scored_split, scorer
+from idiolect.evaluation.scores import OWN, ClientScore, spread_over_clients
+from idiolect.evaluation.scoring import own_model, scored_split
+from idiolect.evaluation.scoring_clients import Known, evaluate
 from idiolect.experiments.cell_results import ModelsAt, Result, known_client
 from idiolect.experiments.evaluation_plan import EvaluationPlan
+from idiolect.experiments.preparing import Prepared
 from idiolect.experiments.records import DISTANCE, CellRecord, ClientRecord, Moment, Notes, Point
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds
@@ -38,26 +32,6 @@ from idiolect.quantization.views import LayerView, view_layers
 
 DRAWN = 6  # clients whose scenes are kept, for a picture
 LOOKED_AT = 1_000  # clients, among whom one with levels of its own is looked for
-
-
-class Prepared(NamedTuple):
-    """An algorithm compiled for a kind of problem, to be run on any clients and any seed."""
-
-    program: Program | PeerProgram
-    score: Scorer
-    adapt: Adapter
-    metrics: tuple[Metric, ...]
-    scene: Callable[[Params, Shard], Scene] | None
-    origin: Origin | None
-
-
-def prepare_cell(problem: Problem, algorithm: Algorithm, budget: Budget) -> Prepared:
-    """Compile an algorithm and its evaluation, once for all seeds."""
-    serverless = isinstance(algorithm.protocol, Peer)
-    program = prepare_peers(problem, algorithm) if serverless else prepare(problem, algorithm)
-    score, adapt = scorer(problem, algorithm.objective, budget), adapter(problem, algorithm.objective, budget)
-    scene = None if problem.scene is None else compile_for_clients(problem.scene)
-    return Prepared(program, score, adapt, problem.metrics, scene, problem.origin)
 
 
 class Cell(NamedTuple):
@@ -91,6 +65,7 @@ class Recorder:
         self._prepared, self._plan, self._workers = prepared, plan, workers
         self._points: list[Point] = []
         self._scored: list[ClientScore] = []
+        self._known: dict[int, Known] = {}
         self._scenes: list[Moment] = []
         self._stopwatch: list[float] = []
         self._last: Snapshot | None = None
@@ -139,7 +114,16 @@ class Recorder:
             return None
         prepared, cell, plan = self._prepared, self.cell, self._plan
         label, metrics = prepared.program.algorithm.name, prepared.metrics
-        scored = evaluate(prepared.score, metrics, cell.clients, snapshot, plan.budget, self._workers, seed=cell.seed)
+        scored = evaluate(
+            prepared.score,
+            metrics,
+            cell.clients,
+            snapshot,
+            plan.budget,
+            self._workers,
+            seed=cell.seed,
+            known=self._known,
+        )
         if found := _fault_in(label, scored, snapshot.time):
             fault, hint = found
             self._withdraw(snapshot, f"{fault}; {snapshot.excused or hint}")

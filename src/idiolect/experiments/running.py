@@ -1,6 +1,7 @@
 """Run the algorithms of an experiment on its seeds: where problem, algorithm, timeline and engine meet."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,8 +20,10 @@ from idiolect.errors import Diverged
 from idiolect.experiments.building import BuiltSeed, build_seed, is_serverless
 from idiolect.experiments.cell_results import Result
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
-from idiolect.experiments.recording import Cell, Prepared, Recorder, prepare_cell
+from idiolect.experiments.preparing import Prepared, prepare_cells
+from idiolect.experiments.recording import Cell, Recorder
 from idiolect.experiments.records import Point
+from idiolect.experiments.rehearsing import Awaited, rehearsing
 from idiolect.experiments.serialization import read_notes, write_notes
 from idiolect.experiments.value import Experiment
 from idiolect.network import Timeline
@@ -111,8 +114,7 @@ def run_together(
     if saved is not None:
         for recorder, notes in zip(recorders, saved.facts["notes"], strict=True):
             recorder.restore(read_notes(notes))
-    at_work = Progress(runs[-1].algorithm.name, runs[-1].cell.seed, 0.0, None, runs[-1].prepared.metrics[0].name)
-    at_work = at_work._replace(together=len(runs))
+    at_work = _beginning(runs)
     services.progress(at_work._replace(compiling=True))
     services.diary.begin(runs, [recorder.points for recorder in recorders])
 
@@ -144,6 +146,11 @@ def run_together(
         whole = plan._replace(times=[0.0, *plan.times])
         return run_together(runs, whole, services, checkpointer._replace(load=lambda: None))
     return [recorder.result(shared_by=len(recorders)) for recorder in recorders]
+
+
+def _beginning(runs: Sequence[CellRun]) -> Progress:
+    last = runs[-1]
+    return Progress(last.algorithm.name, last.cell.seed, 0.0, None, last.prepared.metrics[0].name, len(runs))
 
 
 def _with_notes(recorders: list[Recorder], save: Callable[[], Checkpoint]) -> Checkpoint:
@@ -211,25 +218,49 @@ def run_cells(
     plan, timelines = plan_evaluation(experiment), services.execution.clock == "virtual"
     prepared: dict[str, Prepared] = {}
     waiting: dict[Hashable, list[CellRun]] = {}  # by what they have in common that run side by side
-    for seed in unfinished_seeds(experiment, skip):
-        ready = first is not None and first.seed == seed
-        built = first if first is not None and ready else build_seed(experiment, seed, data_dir, timelines=timelines)
-        on_seed(built)
-        start = starts(built)
-        for label, (algorithm, table, optimum, kind) in built.cells.items():
+    with ExitStack() as rehearsals:
+        for seed in unfinished_seeds(experiment, skip):
+            ready = first is not None and first.seed == seed
+            built = (
+                first if first is not None and ready else build_seed(experiment, seed, data_dir, timelines=timelines)
+            )
+            on_seed(built)
+            start = starts(built)
             # A seed changes the clients but no function, so what was compiled for the first seed serves all.
-            if label not in prepared:
-                prepared[label] = prepare_cell(built.problem, algorithm, plan.budget)
-            run = CellRun(prepared[label], Cell(built.problem.clients, table, seed, optimum, start))
-            if isinstance(algorithm.protocol, Peer):
-                waiting.setdefault(kind, []).append(run)
-            elif not skip(label, seed):
-                yield from _kept([run], plan, services)
+            if not prepared:
+                prepared = prepare_cells(built, plan.budget)
+                awaited = rehearsals.enter_context(_rehearsing(built, prepared, plan, services, skip))
+            for label, (algorithm, table, optimum, kind) in built.cells.items():
+                run = CellRun(prepared[label], Cell(built.problem.clients, table, seed, optimum, start))
+                if isinstance(algorithm.protocol, Peer):
+                    waiting.setdefault(kind, []).append(run)
+                elif not skip(label, seed):
+                    services.progress(_beginning([run])._replace(compiling=True))
+                    awaited(label)
+                    yield from _kept([run], plan, services)
     for runs in waiting.values():
         for group in _side_by_side(sorted(runs, key=lambda run: experiment.labels.index(run.algorithm.name))):
             # All of them or none: who runs beside whom may show in the last digits.
             if not all(skip(run.algorithm.name, run.cell.seed) for run in group):
                 yield from _kept(group, plan, services)
+
+
+def _rehearsing(
+    built: BuiltSeed,
+    prepared: Mapping[str, Prepared],
+    plan: EvaluationPlan,
+    services: Services,
+    skip: Callable[[str, int], bool],
+) -> AbstractContextManager[Awaited]:
+    """Compile ahead what threads of this process will run in virtual time."""
+    here = services.execution.backend is None and services.execution.clock == "virtual"
+    cores = services.workers.count if here else 1
+    coming = {
+        label: (prepared[label], cell.table)
+        for label, cell in built.cells.items()
+        if isinstance(cell.table, Timeline) and not skip(label, built.seed)
+    }
+    return rehearsing(coming, built.problem.clients, plan.budget, built.seed, cores)
 
 
 def unfinished_seeds(experiment: Experiment, skip: Callable[[str, int], bool]) -> list[int]:

@@ -23,10 +23,11 @@ from idiolect.engines.serverless.layout import build_layout, first_models, first
 from idiolect.engines.side_by_side import Batching, batching_of
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
-from idiolect.evaluation.scoring import evaluate, scored_split
+from idiolect.evaluation.scoring import scored_split
+from idiolect.evaluation.scoring_clients import evaluate
 from idiolect.experiments.building import BuiltSeed
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
-from idiolect.experiments.recording import Prepared, prepare_cell
+from idiolect.experiments.preparing import Prepared, prepare_cell
 from idiolect.experiments.value import Experiment
 from idiolect.inspection.peak_memory import peak_bytes
 from idiolect.network import Timeline

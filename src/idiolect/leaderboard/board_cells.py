@@ -13,9 +13,10 @@ from idiolect.errors import Diverged, Refused
 from idiolect.evaluation.scores import OWN
 from idiolect.experiments.building import build_algorithm, build_problem
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
+from idiolect.experiments.preparing import Prepared, prepare_cell
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.recipe_tables import NamedAlgorithm
-from idiolect.experiments.recording import Cell, Prepared, prepare_cell
+from idiolect.experiments.recording import Cell
 from idiolect.experiments.records import Point
 from idiolect.experiments.running import CellRun, Services, run_together
 from idiolect.experiments.value import Experiment
