@@ -65,8 +65,7 @@ def group_scorer(problem: Problem, objective: Objective, budget: Budget) -> Grou
             model, own = (jax.tree.map(lambda leaf: leaf[client], tree) for tree in stacked)
             return one(model, own, _of(group.adapt, client), _of(group.scored, client), key)
 
-        found = jax.eval_shape(scores, np.int32(0))
-        rows = jnp.zeros((len(group.models), *found.shape), found.dtype)
+        rows = jnp.zeros((len(group.models), len(problem.metrics), len(budget.columns)), jnp.float32)
         return jax.lax.fori_loop(0, count, lambda client, rows: rows.at[client].set(scores(client)), rows)
 
     return compile_for_clients(score)
