@@ -239,7 +239,6 @@ def stateless(
         >>> objective.begin(jnp.zeros(2), 0, jax.random.key(0))
         ()
     """
-
     return Objective(
         begin=lambda params, client, key: (),
         value=lambda oracle, own, params, received, key: value(oracle, params, received, key),
