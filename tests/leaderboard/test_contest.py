@@ -10,7 +10,7 @@ from idiolect.leaderboard import board_problems, contest
 from idiolect.leaderboard.board_cells import Contender, Outcome, not_seen, taking_part
 from idiolect.leaderboard.board_words import duel_in_words, settings_in_words, shown
 from idiolect.leaderboard.budgets import BUDGETS
-from idiolect.leaderboard.committed_standings import all_committed, commit
+from idiolect.leaderboard.committed_entries import all_committed, commit, committed
 from idiolect.leaderboard.contest import Request, compete
 from idiolect.leaderboard.standings import standing
 from tests.pages import ROOT
@@ -131,9 +131,9 @@ def texts(standing, row):
 
 def test_what_is_committed_makes_the_same_tables_again(board, tmp_path):
     standings = [standing(NAME, budget, board) for budget in BUDGETS]
-    commit(NAME, SMALL, standings, ["abc"], tmp_path)
+    commit(NAME, SMALL, board, tmp_path)
     found, missing, code = all_committed(SMALL, [*ALGORITHMS, "fedavg"], tmp_path)
-    assert (missing, code) == ([], ["abc"])
+    assert (missing, code) == ([], sorted({each for entry in board for each in entry.code}))
     for told, made in zip(found, standings, strict=True):
         assert [texts(told, row) for row in told.rows] == [texts(made, row) for row in made.rows]
         assert list(map(duel_in_words, told.duels)) == list(map(duel_in_words, made.duels))
@@ -141,8 +141,17 @@ def test_what_is_committed_makes_the_same_tables_again(board, tmp_path):
         assert told.out == {**made.out, "fedavg": "it has not been run here at this size"}
 
 
+def test_a_table_is_completed_part_by_part(board, tmp_path):
+    for entry in board:
+        commit(NAME, SMALL, [entry], tmp_path)
+    parts = (tmp_path / f"{NAME}.json").read_bytes()
+    assert {entry.name for entry in committed(NAME, SMALL, tmp_path)} == {entry.name for entry in board}
+    commit(NAME, SMALL, board, tmp_path)
+    assert (tmp_path / f"{NAME}.json").read_bytes() == parts, "who is run again takes the place it had"
+
+
 def test_tables_of_another_size_are_not_taken_for_these(board, tmp_path):
-    commit(NAME, SMALL, [standing(NAME, "time", board)], ["abc"], tmp_path)
+    commit(NAME, SMALL, board, tmp_path)
     for other in (SMALL._replace(trials=2), SMALL._replace(seeds=(5,)), SMALL._replace(evaluations=31)):
         found, missing, _ = all_committed(other, ALGORITHMS, tmp_path)
         assert found == []

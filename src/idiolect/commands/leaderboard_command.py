@@ -30,7 +30,9 @@ def add(commands: Any) -> None:
         "--out", type=Path, default=Path("leaderboards"), metavar="DIR", help="what is finished there is not run again"
     )
     parser.add_argument(
-        "--commit", action="store_true", help="write the tables into the sources, at the desk scale as it is"
+        "--commit",
+        action="store_true",
+        help="write the scores into the sources, beside those that are there; only at --scale desk",
     )
     parser.add_argument(
         "--committed", action="store_true", help="run nothing, and write the page of the tables that are committed"
@@ -78,7 +80,7 @@ def _leaderboard(options: argparse.Namespace) -> int:
             return stopping.code
     board = _board(options, scale, found, left_out, missing)
     if options.commit:
-        _commit(board)
+        _commit(scale, found)
     return _write(options.page or options.out / f"leaderboard-{options.scale}.md", board)
 
 
@@ -103,17 +105,16 @@ def _board(options: argparse.Namespace, scale: Any, found: Any, left_out: Any, m
     return Leaderboard(options.scale, scale, standings, left_out, missing, _again(options, brief=True), code)
 
 
-def _commit(board: "Leaderboard") -> None:
-    from idiolect.leaderboard.committed_standings import commit
+def _commit(scale: Any, found: Any) -> None:
+    from idiolect.leaderboard.committed_entries import commit
 
-    for problem in board.problems:
-        mine = [standing for standing in board.standings if standing.problem == problem]
-        say(f"committed: {commit(problem, board.scale, mine, board.code)}")
+    for problem, entries in found.items():
+        say(f"committed: {commit(problem, scale, entries)}")
 
 
 def _committed_board(scale: Any) -> "Leaderboard":
     from idiolect.leaderboard.board_words import Leaderboard
-    from idiolect.leaderboard.committed_standings import all_committed
+    from idiolect.leaderboard.committed_entries import all_committed
     from idiolect.leaderboard.entrants import entrants
 
     names, left_out = entrants()
