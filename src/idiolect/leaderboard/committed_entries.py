@@ -17,6 +17,7 @@ from idiolect.leaderboard.board_cells import COLUMNS, Outcome
 from idiolect.leaderboard.board_problems import SHARES_OF_BUDGET, Scale, problem_choice
 from idiolect.leaderboard.board_tuning import Tuned
 from idiolect.leaderboard.budgets import BUDGETS, Spent
+from idiolect.leaderboard.committed_standings import read_standing
 from idiolect.leaderboard.contest import Entry
 from idiolect.leaderboard.standings import Standing, standing
 from idiolect.leaderboard.turn_costs import TurnCost
@@ -38,30 +39,32 @@ def commit(problem: str, scale: Scale, entries: Sequence[Entry], out: Path = COM
 
 def committed(problem: str, scale: Scale, out: Path = COMMITTED) -> list[Entry]:
     """What is committed of a problem at this size, if anything is."""
-    file = out / f"{problem}.json"
-    told = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    if told.get("asked") != json.loads(_compact(_asked(problem, scale))):
-        return []
-    return [_read(name, entry) for name, entry in told["entries"].items()]
+    return [_read(name, entry) for name, entry in _told(problem, scale, out).get("entries", {}).items()]
 
 
 def all_committed(
     scale: Scale, names: Sequence[str], out: Path = COMMITTED
 ) -> tuple[list[Standing], list[str], list[str]]:
     """The tables of all problems, sentences on those that are not committed, and the digests of what computed them."""
-    found = {problem: committed(problem, scale, out) for problem in scale.problems}
-    there = {problem: entries for problem, entries in found.items() if entries}
-    missing = [
-        f"{problem} has not been run at this size: idiolect leaderboard --problems {problem} --commit"
-        for problem in found
-        if problem not in there
-    ]
-    standings = [
-        _with_absent(standing(problem, budget, entries), names)
-        for problem, entries in there.items()
-        for budget in BUDGETS
-    ]
-    return standings, missing, sorted({each for entries in there.values() for one in entries for each in one.code})
+    standings, missing, code = list[Standing](), list[str](), set[str]()
+    for problem in scale.problems:
+        told, entries = _told(problem, scale, out), committed(problem, scale, out)
+        tables = [standing(problem, budget, entries) for budget in BUDGETS if entries]
+        tables += [read_standing(table) for table in told.get("standings", [])]
+        standings += [_with_absent(table, names) for table in tables]
+        code |= {each for entry in entries for each in entry.code} | set(told.get("code", []))
+        if not tables:
+            missing.append(
+                f"{problem} has not been run at this size: idiolect leaderboard --problems {problem} --commit"
+            )
+    return standings, missing, sorted(code)
+
+
+def _told(problem: str, scale: Scale, out: Path) -> dict[str, Any]:
+    """What the file of a problem says, if it is of this size."""
+    file = out / f"{problem}.json"
+    told: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return told if told.get("asked") == json.loads(_compact(_asked(problem, scale))) else {}
 
 
 def _with_absent(table: Standing, names: Sequence[str]) -> Standing:
