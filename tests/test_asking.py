@@ -134,7 +134,8 @@ def test_every_name_can_be_shown_and_says_what_each_option_must_be():
             for option in option_texts(registry[name]):
                 assert option.kind
                 assert "typing." not in option.kind
-                assert option.about, f"{registry.kind}: {name} does not say what {option.name} is"
+                if registry.source(name) == "idiolect":  # other tests register what is their own
+                    assert option.about, f"{registry.kind}: {name} does not say what {option.name} is"
 
 
 def test_every_key_of_a_table_says_what_it_is():

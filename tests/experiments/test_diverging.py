@@ -146,7 +146,7 @@ def test_an_end_after_a_restart_is_not_taken_for_the_models_of_the_last_score(mo
     whole, restarted = recorder(), recorder()
     whole.add(snapshots[0])
     restarted.restore(read_notes(write_notes(whole.notes())))
-    monkeypatch.setattr(recording, "_fault_in", lambda label, scored: ("it came to nothing", "no"))
+    monkeypatch.setattr(recording, "_fault_in", lambda label, scored, time: ("it came to nothing", "no"))
     for one in (whole, restarted):
         one.add(snapshots[1])
         assert one.diverged
