@@ -15,7 +15,9 @@ import os
 import queue
 import socket
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -97,18 +99,26 @@ class Client:
         self._name = hashlib.sha256(f"{crowd} {number}".encode()).hexdigest()[:16]
         self._last: int | None = None
         self._turn = self._began = 0.0
+        self._said: tuple[str, bytes] = ("", b"")  # the last message
         self._to_send: list[tuple[str, bytes]] = []  # the rest of a turn, in its order
 
     def ask(self) -> None:
         """Begin a turn."""
         self._began = time.perf_counter()
+        self._ask_for_a_turn()
+
+    def _ask_for_a_turn(self) -> None:
         self._send("offer", pack({"incarnation": self._name, "last": self._last, "has": None, "wants": self._number}))
 
     def answered(self, content: bytes) -> float | None:
         """Take the next step; the seconds that its turn took, if that was the end of it."""
         said = json.loads(content[8 : 8 + int.from_bytes(content[4:8], "little")])
-        if said["answer"] == "later":
-            raise RuntimeError("the server has no room for so many at once; take fewer --clients")
+        if said["answer"] == "later":  # there is no room for so many at once: it waits and says it again, as devices do
+            self._say_again(float(said["seconds"]))
+            return None
+        if said["answer"] == "gone":  # the model was replaced before all of it was fetched: it asks for a newer one
+            self._ask_for_a_turn()
+            return None
         if said["answer"] == "turn":
             self._turn = said["turn"]
             chunks = range(chunks_of(said["size"]) if said["size"] > CHUNK_BYTES else 0)
@@ -128,7 +138,18 @@ class Client:
         """Hang up."""
         self._session.close()
 
+    def _say_again(self, seconds: float) -> None:
+        def again() -> None:
+            with suppress(needs_zenoh().ZError):  # the load is over
+                self._send(*self._said)
+
+        patience = threading.Timer(seconds, again)
+        patience.daemon = True
+        patience.start()
+
     def _send(self, verb: str, content: bytes) -> None:
+        self._said = verb, content
+
         def heard(reply: Any) -> None:
             if reply.ok:
                 self._heard.put((self, reply.ok.payload.to_bytes()))
