@@ -135,7 +135,9 @@ def checked_value(what: str, kind: Any, value: Any) -> Any:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserMistake(_complaint(first, ".".join([what, *map(str, first["loc"])]))) from None
+        names = getattr(kind, "_fields", ())  # of a named tuple; not every pydantic tells them
+        place = [names[part] if isinstance(part, int) and part < len(names) else str(part) for part in first["loc"]]
+        raise UserMistake(_complaint(first, ".".join([what, *place]))) from None
 
 
 def sentence(error: ValidationError, model: type[BaseModel], where: str = "") -> str:

@@ -14,8 +14,11 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     console, began = Console(stderr=True), time.monotonic()
+    if not console.is_terminal:  # older versions of rich end even a bar that is disabled with an empty line
+        yield lambda what, share: None
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("preparing", total=1.0, left="")
 
         def show(what: str, share: float) -> None:

@@ -81,9 +81,12 @@ def progress_bar(experiment: Experiment, finished: int = 0) -> Iterator[Callable
     from rich.progress import Progress as Bar
 
     console, course = Console(stderr=True), Course(experiment, finished)
+    if not console.is_terminal:  # older versions of rich end even a bar that is disabled with an empty line
+        yield lambda state: None
+        return
     fields = [TextColumn(f"{{task.fields[{name}]}}") for name in ("state", "left")]
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *fields)
-    with Bar(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("preparing", total=1.0, state="", left="")
 
         def show(state: Progress) -> None:
