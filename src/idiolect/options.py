@@ -7,7 +7,7 @@ factory gets a function that makes what was chosen. Nothing here imports by name
 
 import difflib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
@@ -135,15 +135,13 @@ def checked_value(what: str, kind: Any, value: Any) -> Any:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
-        names = getattr(kind, "_fields", ())  # of a named tuple; not every pydantic tells them
-        place = [names[part] if isinstance(part, int) and part < len(names) else str(part) for part in first["loc"]]
-        raise UserMistake(_complaint(first, ".".join([what, *place]))) from None
+        raise UserMistake(_complaint(first, ".".join([what, *_named(first["loc"], kind)]))) from None
 
 
 def sentence(error: ValidationError, model: type[BaseModel], where: str = "") -> str:
     """The first complaint of pydantic in one sentence: the field, the value, what would be right."""
     first = error.errors()[0]
-    place = [str(part) for part in (where, *first["loc"]) if part != ""]
+    place = [part for part in (where, *_named(first["loc"], model)) if part != ""]
     path = ".".join(place)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         names = _fields_at(model, first["loc"][:-1])
@@ -158,6 +156,15 @@ def sentence(error: ValidationError, model: type[BaseModel], where: str = "") ->
     if not first["loc"]:
         return first["msg"].removeprefix(_OURS)
     return _complaint(first, path)
+
+
+def _named(path: Sequence[str | int], table: Any) -> list[str]:
+    """A path in words; some versions of pydantic tell of a named tuple's fields by number."""
+    found: list[str] = []
+    for number, part in enumerate(path):
+        names = getattr(_table_at(table, path[:number]), "_fields", ())
+        found.append(names[part] if isinstance(part, int) and part < len(names) else str(part))
+    return found
 
 
 def _complaint(first: Any, path: str) -> str:
@@ -211,10 +218,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _fields_at(table: Any, path: Iterable[str | int]) -> list[str]:
     """The keys of a table nested in another: of a model, or of a named tuple in one."""
+    return list(_hints(_table_at(table, path)))
+
+
+def _table_at(table: Any, path: Iterable[str | int]) -> Any:
     for part in path:
         if isinstance(part, str):
             table = _innermost(_hints(table).get(part))
-    return list(_hints(table))
+    return table
 
 
 def _hints(table: Any) -> dict[str, Any]:
