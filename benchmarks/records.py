@@ -43,7 +43,7 @@ BENCHMARKS = (
     Benchmark(
         "client_update",
         "a client update through the engine, beside PyTorch's loop",
-        170,
+        150,
         ("--repeats", "3", "--seconds", "0.5"),
         ("--repeats", "9", "--seconds", "1.5"),
         ("torch",),
@@ -60,9 +60,16 @@ BENCHMARKS = (
     Benchmark(
         "engine_cost",
         "what the engine adds to bare arithmetic",
-        90,
+        75,
         ("--repeats", "3", "--part", "2"),
         ("--repeats", "9"),
+    ),
+    Benchmark(
+        "convolutions",
+        "where the time of the CNN's update goes, and what else was tried",
+        45,
+        ("--repeats", "3", "--updates", "6"),
+        ("--repeats", "7", "--updates", "20"),
     ),
     Benchmark(
         "serverless",

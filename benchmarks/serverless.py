@@ -2,7 +2,9 @@
 
 The loop is `numpy_agents.py`. Its batches are drawn beforehand; the engine draws its own while it runs. At 1,000 agents
 and more, a copy of the arrays that a round must move is timed beside them: the rows of memories and messages that it
-takes in, the agents that wake, and their batches, each read and written once, by one core.
+takes in, the agents that wake, and their batches, each read and written once, by one core. *XLA's moving* is what a
+compiled program takes that does nothing but take the rows of memories and messages, put the newer ones in place, and
+add up what is new at every agent: as few passes as a round can have that is written in JAX.
 
 python benchmarks/serverless.py --rounds 1000        so many rounds, where there are many agents
 """
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +35,11 @@ from idiolect.objectives import maml
 from idiolect.problems.synthetic import linear_regression
 from idiolect.protocols import running_sum
 from numpy_agents import ALPHA, BATCH, DIMENSION, STEP_SIZE, numpy_loop
+from tasks import wait_for
 from yardsticks import copy_seconds
 
 World = tuple[Problem, Rounds]
+COPY, MOVING = "the copy", "XLA's moving"
 FEW, MANY, MOST, NEIGHBOURS = 10, 1_000, 10_000, 10
 
 
@@ -78,6 +83,46 @@ def moved(world: World, steps: int, workers: Workers) -> list[np.ndarray]:
     return [np.array(leaf) for leaf in (*found, *batches)]
 
 
+def moving(world: World, length: int) -> Callable[[], float]:
+    """Seconds per round of taking in the messages by their rows alone, whatever they say. The first call compiles."""
+    import jax
+    import jax.numpy as jnp
+
+    graph, came = world[1].graph, arrivals(world[1], True)
+    width = int(np.bincount(came.round, minlength=length).max())
+    links = np.full((length, width), graph.links, np.int32)  # lists end with a link that leads to nobody
+    for t in range(length):
+        there = np.sort(came.link[came.round == t])
+        links[t, : len(there)] = there
+    sources, targets = np.append(graph.sources, 0), np.append(graph.targets, graph.agents)
+    ordered: dict[str, Any] = {"indices_are_sorted": True, "mode": "promise_in_bounds"}
+
+    def play(memories: jax.Array, said: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def one_round(t: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            memories, sums = state
+            link = jnp.asarray(links)[t]
+            new, old = said[jnp.asarray(sources)[link]], memories[link]
+            sums = sums.at[jnp.asarray(targets)[link]].add(new - old, **ordered)
+            # The links as they are, once the sums are there: else XLA copies all memories before it writes any.
+            link = jnp.maximum(link, -jnp.isnan(sums[0, 0]).astype(link.dtype))
+            return memories.at[link].set(new, **ordered), sums
+
+        sums = jnp.zeros((graph.agents + 1, DIMENSION))
+        return jax.lax.fori_loop(0, length, one_round, (memories, sums))
+
+    compiled = jax.jit(play, donate_argnums=0)
+
+    def timed() -> float:
+        with jax.enable_x64(True):
+            memories, said = (np.ones((count, DIMENSION)) for count in (graph.links + 1, graph.agents))
+            given = jax.device_put((memories, said))
+            began = time.perf_counter()
+            wait_for(compiled(*given))
+            return (time.perf_counter() - began) / length
+
+    return timed
+
+
 def layout(agents: int, probability: float, samples: int, count: int, seed: int) -> World:
     """The paper's problem and network."""
     task = linear_regression(clients=agents, dimension=DIMENSION, samples=samples, seed=seed)
@@ -99,8 +144,9 @@ def compared(sides: dict[str, Callable[[], float]], repeats: int, pace: Pace) ->
     for name in ("idiolect", "together"):
         if name in found:
             found[f"{name} ratio"] = ratio(found["NumPy"], found[name])
-    if "copy" in found:
-        found["times the copy"] = ratio(found["idiolect"], found["copy"])
+    for bound in (COPY, MOVING):
+        if bound in found:
+            found[f"times {bound}"] = ratio(found["idiolect"], found[bound])
     compiling *= max(0.0, 1 - found["idiolect"].median / (1e6 * first))
     return {**found, "compiling": once(compiling, "s")}
 
@@ -150,7 +196,8 @@ def many_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> li
             "NumPy": partial(numpy_loop, *worlds[0], steps, min(20, options.rounds)),
             "idiolect": engine(worlds[:1], [steps], workers),
             "together": engine(worlds, [steps], workers),
-            "copy": partial(copy_seconds, arrays, targets, 50),
+            COPY: partial(copy_seconds, arrays, targets, 50),
+            MOVING: moving(worlds[0], options.rounds),
         }
         facts = {"links": once(worlds[0][1].graph.links), "moved": once(sum(a.nbytes for a in arrays) / 1e6, "MB")}
         rows.append(Row(f"{MANY:,} agents, u = {steps}", {**compared(sides, options.repeats, pace), **facts}))
@@ -193,8 +240,10 @@ def most_agents_apart(rounds: int, repeats: int, pace: Pace) -> list[Row]:
 def show(row: Row) -> None:
     """A line of text."""
     found = row.figures
-    cells = "  ".join(f"{name} {found[name]}" for name in ("NumPy", "idiolect", "together", "copy") if name in found)
-    more = f"; {found['times the copy']} times the copy" if "copy" in found else ""
+    cells = "  ".join(
+        f"{name} {found[name]}" for name in ("NumPy", "idiolect", "together", COPY, MOVING) if name in found
+    )
+    more = "".join(f"; {found[f'times {bound}']} times {bound}" for bound in (COPY, MOVING) if bound in found)
     faster = f"{found['idiolect ratio'].median:.1f} and {found['together ratio'].median:.1f} times faster"
     print(f"  {row.case}: {cells}   {faster}; compiling took {found['compiling']} s{more}", flush=True)
 

@@ -96,6 +96,12 @@ PARTS = {
         "MLP",
         (Column("ms, one by one", "one by one"), *(Column(f"{n}", f"{n} at once") for n in (4, 8, 16))),
     ),
+    "convolution_ways": Part(
+        "convolutions", "ways", "ms per update", (Column("time", "time"), Column("ratio", "ratio"))
+    ),
+    "convolution_parts": Part(
+        "convolutions", "parts", "ms per update", (Column("time", "time"), Column("of the whole", "share", percent))
+    ),
     "serverless": Part(
         "serverless",
         "agents",
@@ -109,6 +115,7 @@ PARTS = {
             Column("links", "links", count),
             Column("MB moved", "moved"),
             Column("times the copy", "times the copy"),
+            Column("times XLA's moving", "times XLA's moving"),
             Column("compiling, s", "compiling"),
         ),
     ),

@@ -82,6 +82,11 @@ def first_models(lane: Lane, common: Params) -> Params:
     return jax.tree.map(lambda rows, leaf: np.asarray(rows, leaf.dtype)[members], own, common)
 
 
+def rows_at(tree: PyTree, index: jax.Array) -> PyTree:
+    """These rows of every leaf."""
+    return jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), tree)
+
+
 def _row(rows: PyTree, place: int) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[place], rows)
 

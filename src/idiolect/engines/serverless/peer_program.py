@@ -10,7 +10,7 @@ row. So memory is linear in agents and links, however much is under way.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,12 @@ import optax
 
 from idiolect.contracts import Algorithm, Info, Key, Message, Params, Peer, Problem, PyTree, Scalar, Shard
 from idiolect.engines.learner import Descent, descent
-from idiolect.engines.serverless.layout import Layout, State
-from idiolect.engines.serverless.link_screening import receive_if_sound
+from idiolect.engines.serverless.hearing import hear
+from idiolect.engines.serverless.layout import Layout, State, rows_at
 from idiolect.engines.serverless.mass_ledger import TakeStock, stock_taker
 from idiolect.trees import widest
 
-_SORTED: dict[str, Any] = {"mode": "promise_in_bounds", "indices_are_sorted": True}
 _IF_THERE: dict[str, Any] = {"mode": "drop", "indices_are_sorted": True}
-_WRITTEN_OUT = 4  # messages per link and round up to which the loop over them is unrolled
 
 
 class Woken(NamedTuple):
@@ -121,7 +119,7 @@ def first_state(peer: Peer, params: Params, own: PyTree, layout: Layout, ring: i
     agents = len(layout.degrees)
     nodes = jax.vmap(peer.init)(params, layout.degrees)
     receivers = jnp.minimum(layout.targets, agents - 1)
-    memories = jax.vmap(peer.remember)(_take(params, receivers), layout.degrees[receivers])
+    memories = jax.vmap(peer.remember)(rows_at(params, receivers), layout.degrees[receivers])
     still = optax.tree.zeros_like(widest(params))
     _, message = jax.eval_shape(jax.vmap(peer.emit, (0, 0, None)), nodes, still, jnp.int32(0))
     silence = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape), leaf.dtype), message)
@@ -156,7 +154,7 @@ def wake(
 ) -> Woken:
     """L. 3-15, for those of the layout that wake in round t, in lanes of so many agents each."""
     some = _some(layout, t)
-    nodes = _take(state.nodes, some)
+    nodes = rows_at(state.nodes, some)
     if peer.redirect is not None and layout.degrees_in is not None:
         nodes = jax.vmap(peer.redirect)(nodes, layout.degrees_in[t][some])
     drawn = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), crowd))(layout.keys)
@@ -169,7 +167,7 @@ def wake(
 
     seats = some if layout.seats is None else layout.seats[some]
     places = (layout.starts[some], layout.sizes[some], keys[seats], layout.step_sizes[t])
-    told, kept = _take(layout.numbers, some), _take(state.own, some)
+    told, kept = rows_at(layout.numbers, some), rows_at(state.own, some)
     own, steps, info = jax.vmap(step)(told, kept, read(nodes), *places)  # l. 4-11
     steps = widest(steps)
     nodes, message = jax.vmap(peer.emit, (0, 0, None))(nodes, steps, t)  # l. 11-15
@@ -186,7 +184,7 @@ def listen(peer: Peer, state: State, layout: Layout, woken: Woken, others: PyTre
         said = jax.tree.map(lambda ours, theirs: jnp.concatenate([ours, theirs]), said, others)
     spoken = jax.tree.map(lambda rows, row: rows.at[t % ring].set(row), state.spoken, said)
     (memories, refused), gain = hear(peer, layout, (state.memories, state.refused), spoken, t, crowd)  # l. 16-21
-    nodes = jax.vmap(peer.settle)(nodes, _take(gain, some))  # l. 22-24
+    nodes = jax.vmap(peer.settle)(nodes, rows_at(gain, some))  # l. 22-24
     broken = jnp.where(jnp.isfinite(info["loss"]) | (state.broken[some] >= 0), state.broken[some], t)
     return State(
         _put(state.nodes, who, nodes),
@@ -201,41 +199,9 @@ def listen(peer: Peer, state: State, layout: Layout, woken: Woken, others: PyTre
     )
 
 
-_Heard: TypeAlias = tuple[PyTree, jax.Array]  # what is known over every link, and how much was refused there
-
-
-def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar, crowd: int) -> tuple[_Heard, PyTree]:
-    """Take in all messages of round t: what is known and was refused by now, and what they bring to every agent."""
-    (ring, voices), agents = spoken.round.shape, len(layout.degrees)
-    flat = jax.tree.map(lambda rows: rows.reshape(ring * voices, *rows.shape[2:]), spoken)
-
-    def take_in(heard: _Heard, messages: tuple[jax.Array, jax.Array]) -> tuple[_Heard, PyTree]:
-        (memories, refused), (link, age) = heard, messages
-        said = _take(flat, (t - age) % ring * voices + layout.sources[link])
-        changed, gains, sound = jax.vmap(partial(receive_if_sound, peer, agents=crowd))(_take(memories, link), said)
-        memories = jax.tree.map(lambda rows, new: rows.at[link].set(new, **_SORTED), memories, changed)
-        refused = refused.at[link].add((~sound).astype(refused.dtype), **_SORTED)
-        return (memories, refused), jax.tree.map(lambda leaf: _sum_over(leaf, layout.targets[link], agents), gains)
-
-    slots = (layout.links[t], layout.ages[t].astype(jnp.int32))
-    if len(slots[0]) == 1:
-        return take_in(heard, (slots[0][0], slots[1][0]))
-    heard, gains = jax.lax.scan(take_in, heard, slots, unroll=len(slots[0]) <= _WRITTEN_OUT)
-    return heard, jax.tree.map(lambda leaf: leaf.sum(0), gains)
-
-
 def _some(layout: Layout, t: Scalar) -> jax.Array:
     """Who wakes; whoever does not exist reads what another has, and is never written."""
     return jnp.minimum(layout.wakers[t], len(layout.degrees) - 1)
-
-
-def _take(tree: PyTree, index: jax.Array) -> PyTree:
-    return jax.tree.map(lambda rows: rows.at[index].get(mode="promise_in_bounds"), tree)
-
-
-def _sum_over(values: jax.Array, targets: jax.Array, agents: int) -> jax.Array:
-    """The sum of the values for each agent; the last target is nobody."""
-    return jnp.zeros((agents + 1, *values.shape[1:]), values.dtype).at[targets].add(values, **_SORTED)[:agents]
 
 
 def _put(tree: PyTree, index: jax.Array, new: PyTree) -> PyTree:
