@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from idiolect.contracts import Schedule
-from idiolect.experiments.records import ReferenceRecord
+from idiolect.experiments.records import DISTANCE, ReferenceRecord
 from idiolect.network import Delay, Network, draw_timeline, timeline
 from idiolect.papers import (
     memrl_exhibits,
@@ -50,24 +50,33 @@ def test_pars_push_fig_1(gain, verdict, monkeypatch):
     [
         (1e-4, "diverged", 1e-4, ["holds", "holds", "holds"]),
         (1e-2, "diverged", 1e-4, ["fails", "holds", "holds"]),
+        (9.9e-4, "diverged", 1e-4, ["not shown", "holds", "holds"]),  # less than seeds differ by
         (1e-4, "", 1e-4, ["holds", "fails", "holds"]),  # push-sum that converges after all
         (1e-4, "diverged", 1e-1, ["holds", "holds", "fails"]),
     ],
 )
 def test_pars_push_fig_2(end, lost, whole, expected, monkeypatch):
-    def run(trial, last, ended):
+    def run(trial, last, ended=""):
         ran = made(trial, lambda label, seed: {"0": 1.0})
-        reports = ({"squared_distance_to_optimum": 1.0}, {"squared_distance_to_optimum": last})
+
+        def reports(seed):
+            return (
+                {DISTANCE: 1.0},
+                {DISTANCE: last * (1 + 20 * noise(seed))},
+            )
+
         cells = [
-            cell(c.label, c.seed, {"0": 1.0}, ended=ended if c.label == "sgp" else "", reports=reports)
+            cell(c.label, c.seed, {"0": 1.0}, ended=ended if c.label == "sgp" else "", reports=reports(c.seed))
             for c in ran.cells
         ]
         return finished(trial, cells)
 
-    lossy, lossless = run(pars_push_exhibits.LOSSY, end, lost), run(pars_push_exhibits.LOSSLESS, whole, "")
-    findings = perform(monkeypatch, pars_push_exhibits, pars_push_exhibits.FIG_2, lossy, lossless)
+    exhibits = pars_push_exhibits
+    runs = [run(exhibits.LOSSY, 1e-5, lost), run(exhibits.LOSSLESS, 1.0)]  # how far they get decides nothing
+    runs += [run(exhibits.LONGER, end), run(exhibits.LONGER_LOSSLESS, whole)]
+    findings = perform(monkeypatch, exhibits, exhibits.FIG_2, *runs)
     assert verdicts(findings.claims) == expected
-    assert findings.seconds == 2.0 * (len(lossy.cells) + len(lossless.cells))
+    assert findings.seconds == 2.0 * sum(len(ran.cells) for ran in runs)
 
 
 @pytest.mark.parametrize(
