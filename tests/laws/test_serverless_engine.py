@@ -8,7 +8,7 @@ import pytest
 
 from idiolect.contracts import Algorithm, Split, StepRule
 from idiolect.engines import Workers
-from idiolect.engines.serverless import Lane, prepare_peers
+from idiolect.engines.serverless import Lane, hearing, prepare_peers
 from idiolect.engines.serverless.stepwise_peers import run_peers_stepwise
 from idiolect.engines.snapshot import Snapshot
 from idiolect.network.round_tables import rounds
@@ -87,6 +87,29 @@ def test_seeds_side_by_side_get_what_they_get_alone_however_often_we_look():
     assert snapshot.updates == other.updates == lanes[1].table.awake.sum()
     for name, value in snapshot.reports.items():
         assert other.reports[name] == pytest.approx(value, rel=1e-11, abs=1e-11), name
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_however_many_messages_are_taken_in_at_a_time(protocol, monkeypatch):
+    """One by one, in pieces of which the last is not full, or all of a round at once: the same but for rounding."""
+    problem = noisy_quadratics(noise=0.5)
+    lane, ends = a_lane(problem), {}
+    for few in (1, 4, 6):
+        monkeypatch.setattr(hearing, "_few", lambda messages, *rows, few=few: few)
+        with jax.enable_x64(True):
+            program = prepare_peers(problem, Algorithm(protocol, plain(), PROTOCOLS[protocol](), 1, ETA, 1))
+        *_, last = pauses(program, [lane], [T], ONE_WORKER, nodes=True)
+        ends[few] = [last[0].model(i) for i in range(N)]
+    for few in (1, 4):
+        jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-13), ends[few], ends[6])
+
+
+def test_as_many_messages_are_taken_in_at_a_time_as_fit():
+    row = {"x": np.zeros((5, 1024))}  # 8 kB each
+    assert hearing._few(10, row) == 10
+    assert hearing._few(100, row) == 25
+    assert hearing._few(100, {"x": np.zeros((5, 10**6))}) == 1
+    assert hearing._few(100, {}) == 100
 
 
 @pytest.mark.parametrize("derivative", ["exact", pytest.param("hessian_free", marks=pytest.mark.slow)])
