@@ -17,7 +17,6 @@ from idiolect.leaderboard.board_cells import COLUMNS, Outcome
 from idiolect.leaderboard.board_problems import SHARES_OF_BUDGET, Scale, problem_choice
 from idiolect.leaderboard.board_tuning import Tuned
 from idiolect.leaderboard.budgets import BUDGETS, Spent
-from idiolect.leaderboard.committed_standings import read_standing
 from idiolect.leaderboard.contest import Entry
 from idiolect.leaderboard.standings import Standing, standing
 from idiolect.leaderboard.turn_costs import TurnCost
@@ -48,12 +47,10 @@ def all_committed(
     """The tables of all problems, sentences on those that are not committed, and the digests of what computed them."""
     standings, missing, code = list[Standing](), list[str](), set[str]()
     for problem in scale.problems:
-        told, entries = _told(problem, scale, out), committed(problem, scale, out)
-        tables = [standing(problem, budget, entries) for budget in BUDGETS if entries]
-        tables += [read_standing(table) for table in told.get("standings", [])]
-        standings += [_with_absent(table, names) for table in tables]
-        code |= {each for entry in entries for each in entry.code} | set(told.get("code", []))
-        if not tables:
+        entries = committed(problem, scale, out)
+        standings += [_with_absent(standing(problem, budget, entries), names) for budget in BUDGETS if entries]
+        code |= {each for entry in entries for each in entry.code}
+        if not entries:
             missing.append(
                 f"{problem} has not been run at this size: idiolect leaderboard --problems {problem} --commit"
             )
