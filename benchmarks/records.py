@@ -67,7 +67,7 @@ BENCHMARKS = (
     Benchmark(
         "convolutions",
         "where the time of the CNN's update goes, and what else was tried",
-        45,
+        35,
         ("--repeats", "3", "--updates", "6"),
         ("--repeats", "7", "--updates", "20"),
     ),
