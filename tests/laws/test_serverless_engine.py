@@ -104,6 +104,14 @@ def test_however_many_messages_are_taken_in_at_a_time(protocol, monkeypatch):
         jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-13), ends[few], ends[6])
 
 
+@pytest.mark.parametrize(
+    "done", [{}, {"none": np.zeros((3, 0))}, {"x": np.full((2, 2), np.nan)}, {"n": np.ones(3, int)}]
+)
+def test_what_waits_for_a_result_is_not_changed_by_it(done):
+    given = jax.tree.map(jax.numpy.asarray, done)
+    np.testing.assert_array_equal(hearing._after(given, jax.numpy.arange(4)), np.arange(4))
+
+
 def test_as_many_messages_are_taken_in_at_a_time_as_fit():
     row = {"x": np.zeros((5, 1024))}  # 8 kB each
     assert hearing._few(10, row) == 10

@@ -72,5 +72,6 @@ def _after(done: PyTree, index: jax.Array) -> jax.Array:
     Rows that are read for `done` are then written where they are. XLA, which sees no order between the two, would copy
     all rows first. Indices are never negative, which XLA does not know.
     """
-    odd = jnp.stack([jnp.isnan(leaf.ravel()[0]) for leaf in jax.tree.leaves(done)]).any()
+    firsts = [leaf.ravel()[0] for leaf in jax.tree.leaves(done) if leaf.size]
+    odd = jnp.stack([jnp.array(False), *map(jnp.isnan, firsts)]).any()
     return jnp.maximum(index, -odd.astype(index.dtype))
