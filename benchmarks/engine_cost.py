@@ -23,7 +23,8 @@ from idiolect.network import Network, draw_timeline
 from tasks import algorithm, loss, problem, wait_for
 
 UPDATES, COUNTS = {"mlp": 300, "cnn": 40}, (30, 300, 3_000, 10_000)
-WIDTHS = (1, 4, 8, 16)  # turns at once
+WIDTHS = (4, 8, 16)  # turns at once
+SIDE_BY_SIDE = ("plain", "exact MAML")
 
 
 def bare(task: Problem, model: str, chosen: Algorithm, workers: Workers, updates: int) -> Callable[[], float]:
@@ -82,7 +83,7 @@ def adds(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]
     rows = []
     for model in options.models:
         task = problem(model)
-        for objective in OBJECTIVES:
+        for objective in options.objectives:
             chosen, updates = algorithm(task, model, objective), UPDATES[model] // options.part
             sides = {
                 "bare": bare(task, model, chosen, workers, updates),
@@ -102,11 +103,11 @@ def side_by_side(workers: Workers, options: argparse.Namespace, pace: Pace) -> l
     """What an update costs with several turns at once."""
     print("Cost of an update of the MLP with so many turns side by side, as a share of one at a time:")
     rows, task = [], problem("mlp")
-    for objective in ("plain", "exact MAML"):
+    for objective in [one for one in SIDE_BY_SIDE if one in options.objectives]:
         chosen, updates = algorithm(task, "mlp", objective), UPDATES["mlp"] // options.part
-        sides = {str(width): engine(task, chosen, workers, updates, width) for width in WIDTHS}
+        sides = {str(width): engine(task, chosen, workers, updates, width) for width in (1, *options.widths)}
         found = {side: times(seconds) for side, seconds in interleaved(sides, options.repeats, pace).items()}
-        shares = {f"{width} at once": ratio(found[str(width)], found["1"]) for width in WIDTHS[1:]}
+        shares = {f"{width} at once": ratio(found[str(width)], found["1"]) for width in options.widths}
         rows.append(Row(objective, {"one by one": found["1"], **shares}))
         told = "".join(f"  {name}: {share}" for name, share in shares.items())
         print(f"  {objective:18} {found['1']!s:>20} ms{told}", flush=True)
@@ -134,8 +135,11 @@ def main() -> None:
     parser = asked(__doc__, 5)
     parser.add_argument("--models", nargs="+", choices=BATCH, default=list(BATCH))
     parser.add_argument("--part", type=int, default=1, help="one of so many parts of the updates, to be done sooner")
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
+    parser.add_argument("--widths", nargs="+", type=int, default=list(WIDTHS), help="turns at once")
     options = parser.parse_args()
-    pace = Pace((len(options.models) * len(OBJECTIVES) + 3) * options.repeats)
+    beside = len(set(SIDE_BY_SIDE) & set(options.objectives))
+    pace = Pace((len(options.models) * len(options.objectives) + beside + 1) * options.repeats)
     with Workers() as workers:
         tables = {
             "adds": Table(

@@ -1,4 +1,6 @@
-"""What Ray costs: an update of the same recipe by the simulator's threads and by Ray's actors, for models of all sizes.
+"""What Ray costs: an update of the same recipe by the simulator's threads and by Ray's actors.
+
+For models of all sizes, for short turns and for long ones, for few clients and for many.
 
 Turns on Ray pay for two messages (models there, what clients send back), which several of them share, and for copies at
 both ends: a constant, and something for each megabyte. What it buys, work on many machines, is not to be seen on one.
@@ -15,7 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -32,18 +34,49 @@ from idiolect.network.timelines import Timeline
 from standing_by import apart
 from tasks import wait_for
 
-HIDDEN = {(16,): 400, (80, 60): 400, (512, 512): 100, (1024, 1024): 40, (2048, 2048): 20}  # -> updates
 REPEATS, APART = 7, "IDIOLECT_RAY_APART"
 
 
-def experiment(hidden: tuple[int, ...]) -> Experiment:
+class Case(NamedTuple):
+    """A model, how long a turn is, of how many clients, and how many updates are timed."""
+
+    hidden: tuple[int, ...]
+    updates: int
+    steps: int = 10
+    clients: int = 20
+
+    @property
+    def model(self) -> str:
+        """Its layers."""
+        return "-".join(map(str, (64, *self.hidden, 10)))
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.steps} steps, {self.clients} clients"
+
+
+CASES = (
+    Case((16,), 400),
+    Case((16,), 400, clients=100),
+    Case((80, 60), 60, steps=200),
+    Case((512, 512), 60, steps=30),
+    Case((80, 60), 400),
+    Case((512, 512), 100),
+    Case((1024, 1024), 40),
+    Case((2048, 2048), 20),
+)
+
+
+def experiment(case: Case) -> Experiment:
     """The asynchronous server and plain clients, on digits."""
-    model = {"name": "mlp", "hidden": list(hidden)}
     return parse_recipe(
         {
             "horizon": 2000.0,
-            "problem": {"name": "digits", "clients": 20, "model": model},
-            "training": {"local_steps": 10, "batch_size": 32},
+            "problem": {
+                "name": "digits",
+                "clients": case.clients,
+                "model": {"name": "mlp", "hidden": list(case.hidden)},
+            },
+            "training": {"local_steps": case.steps, "batch_size": 32},
             "algorithms": [{"name": "fedasync"}],
         }
     )
@@ -67,13 +100,13 @@ def timed(program: Program, clients: Clients, table: Timeline, backend: Backend)
     return run
 
 
-def compare(ray: Any, hidden: tuple[int, ...], updates: int, repeats: int) -> dict[str, Any]:
+def compare(ray: Any, case: Case, repeats: int) -> dict[str, Any]:
     """Milliseconds per update by the simulator and by Ray, repeat by repeat."""
-    chosen = experiment(hidden)
+    chosen = experiment(case)
     _, problem, cells, _ = build_seed(chosen, 0)
     algorithm, drawn, _, _ = cells["fedasync"]
     assert isinstance(drawn, Timeline)
-    table, program = begin_of(drawn, updates), prepare(problem, algorithm)
+    table, program = begin_of(drawn, case.updates), prepare(problem, algorithm)
     size = sum(leaf.size for leaf in jax.tree.leaves(program.init(jax.random.key(0))))
     make = partial(cell_maker, source_of(chosen))
     with Workers() as workers, ActorPool(ray, make, count=workers.count) as pool:
@@ -83,9 +116,8 @@ def compare(ray: Any, hidden: tuple[int, ...], updates: int, repeats: int) -> di
             run()
         here, there = 1e3 * np.array([[run() for run in runs] for _ in range(repeats)]).T
     return {
-        "model": "-".join(map(str, (64, *hidden, 10))),
+        "case": str(case),
         "parameters": size,
-        "updates": updates,
         "simulator_ms": here.tolist(),
         "ray_ms": there.tolist(),
         "ray_adds_ms": (there - here).tolist(),
@@ -98,7 +130,7 @@ def row(found: dict[str, Any]) -> str:
     names = ("simulator_ms", "ray_ms", "ray_adds_ms", "throughput_share")
     spread = [f"{np.median(x):.2f} ({np.min(x):.2f} to {np.max(x):.2f})" for x in (found[name] for name in names)]
     megabytes = 4e-6 * found["parameters"]
-    return f"| {found['model']} | {found['parameters']:,} | {megabytes:.2g} | {' | '.join(spread)} |"
+    return f"| {found['case']} | {found['parameters']:,} | {megabytes:.2g} | {' | '.join(spread)} |"
 
 
 def again_apart() -> None:
@@ -113,24 +145,24 @@ def as_row(found: dict[str, Any]) -> Row:
     facts = {"parameters": once(found["parameters"]), "each way": once(4e-6 * found["parameters"], "MB")}
     measured = {"simulator": "simulator_ms", "Ray": "ray_ms", "Ray adds": "ray_adds_ms"}
     shown = {name: Figure("ms", found[key]) for name, key in measured.items()}
-    return Row(found["model"], {**facts, **shown, "throughput": Figure("", found["throughput_share"])})
+    return Row(found["case"], {**facts, **shown, "throughput": Figure("", found["throughput_share"])})
 
 
 def main() -> None:
     """Print the table, or why there is none."""
     parser = asked(__doc__, REPEATS)
-    parser.add_argument("--models", type=int, default=len(HIDDEN), help="how many of them, smallest first")
+    parser.add_argument("--cases", type=int, default=len(CASES), help="how many of them, in their order")
     options = parser.parse_args()
     if find_spec("ray") is None:
         print("The cost of Ray is not measured: it is not installed; pip install -e '.[ray]'")
         return
     again_apart()
-    print("Milliseconds per update of ten local steps, batch 32, by as many threads or actors as there are cores:")
+    print("Milliseconds per update, batch 32, by as many threads or actors as there are cores:")
     print("| MLP | parameters | MB each way | simulator | Ray | Ray adds | throughput |\n| --- |" + " ---: |" * 6)
-    found, pace = [], Pace(min(options.models, len(HIDDEN)), "models")
+    found, pace = [], Pace(min(options.cases, len(CASES)), "cases")
     with connected() as ray:
-        for hidden, updates in list(HIDDEN.items())[: options.models]:
-            found.append(compare(ray, hidden, updates, options.repeats))
+        for case in CASES[: options.cases]:
+            found.append(compare(ray, case, options.repeats))
             print(row(found[-1]), flush=True)
             pace.step()
     says = "Milliseconds per update by the simulator's threads and by actors of Ray, on one machine"

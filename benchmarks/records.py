@@ -7,6 +7,7 @@ cores, at most; all of them together have twelve minutes.
 from typing import NamedTuple
 
 PLAN = 12 * 60
+SERVED = ("--algorithms", "fedasync", "local")  # nothing is kept for a client, and a model
 
 
 class Benchmark(NamedTuple):
@@ -36,15 +37,15 @@ BENCHMARKS = (
     Benchmark(
         "yardsticks",
         "what the machine can do at most: a matrix product, a copy",
-        15,
+        10,
         ("--repeats", "3"),
         ("--repeats", "9"),
     ),
     Benchmark(
         "client_update",
         "a client update through the engine, beside PyTorch's loop",
-        150,
-        ("--repeats", "3", "--seconds", "0.5"),
+        170,
+        ("--repeats", "3", "--seconds", "0.4"),
         ("--repeats", "9", "--seconds", "1.5"),
         ("torch",),
         install="pip install torch",
@@ -52,7 +53,7 @@ BENCHMARKS = (
     Benchmark(
         "fedavg_rounds",
         "rounds of FedAvg, beside PyTorch's loop, Flower's simulation and pfl",
-        60,
+        75,
         ("--repeats", "5", "--rounds", "3"),
         ("--repeats", "15", "--rounds", "10"),
         rivals=True,
@@ -60,35 +61,35 @@ BENCHMARKS = (
     Benchmark(
         "engine_cost",
         "what the engine adds to bare arithmetic",
-        75,
-        ("--repeats", "3", "--part", "2"),
+        85,
+        ("--repeats", "3", "--part", "4", "--objectives", "plain", "exact MAML", "--widths", "8"),
         ("--repeats", "9"),
     ),
     Benchmark(
         "convolutions",
         "where the time of the CNN's update goes, and what else was tried",
-        35,
-        ("--repeats", "3", "--updates", "6"),
+        60,
+        ("--repeats", "3", "--updates", "4"),
         ("--repeats", "7", "--updates", "20"),
     ),
     Benchmark(
         "serverless",
         "agents without a server, beside NumPy's loop and a copy of what a round moves",
-        110,
-        ("--repeats", "3", "--steps", "0", "1", "5", "--rounds", "200", "--no-batch"),
+        90,
+        ("--repeats", "3", "--steps", "0", "5", "--rounds", "100", "--no-batch"),
         ("--repeats", "5", "--rounds", "1000"),
     ),
     Benchmark(
         "scale",
         "time and memory against the number of clients",
-        90,
-        ("--repeats", "2", "--from", "1000", "--up-to", "10000", "--algorithms", "fedasync", "local"),
-        ("--repeats", "2", "--up-to", "1000000"),
+        70,
+        ("--repeats", "2", "--from", "1000", "--up-to", "10000", "--until", "6", *SERVED, "--turns", "1000000"),
+        ("--from", "1000", "--until", "4", *SERVED, "--turns", "10000000"),
     ),
     Benchmark(
         "policies",
         "policies on a grid, beside the same loop in PyTorch",
-        60,
+        45,
         ("--rounds", "2"),
         ("--rounds", "5"),
         ("torch",),
@@ -97,8 +98,8 @@ BENCHMARKS = (
     Benchmark(
         "ray_cost",
         "what Ray's actors add to an update",
-        60,
-        ("--repeats", "3", "--models", "3"),
+        55,
+        ("--repeats", "3", "--cases", "4"),
         ("--repeats", "9"),
         ("ray",),
         install="pip install -e '.[ray]'",
@@ -106,7 +107,7 @@ BENCHMARKS = (
     Benchmark(
         "small_models",
         "compressed models where they run",
-        25,
+        15,
         ("--repeats", "3", "--models", "ResNet-20", "--bits", "2"),
         ("--repeats", "5"),
         ("onnx", "onnxruntime"),

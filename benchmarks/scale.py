@@ -8,7 +8,7 @@ beyond 64 MiB, and so does what clients keep: nothing, or (`local`) a model of t
 python benchmarks/scale.py                      everything; the million takes as long as its million and a half updates
 python benchmarks/scale.py --up-to 100000       up to so many clients
 python benchmarks/scale.py --until 4            no longer than this virtual time, when most clients are under way
-python benchmarks/scale.py --turns 10000000     a timeline of so many turns: drawing, writing and reading it
+python benchmarks/scale.py --turns 10000000     and a timeline of so many turns: drawing, writing and reading it
 """
 
 import argparse
@@ -43,6 +43,7 @@ from idiolect.problems.models.networks import mlp
 from idiolect.problems.supervised import supervised_problem
 
 COUNTS, SAMPLES, FEATURES, CLASSES = (100, 1_000, 10_000, 100_000, 1_000_000), 20, 16, 10
+TEN_MILLION = 10_000_000
 HORIZON, ROOM = 12.0, MemoryBudget(64 * 2**20)
 ALGORITHMS = {"fedasync": {}, "persa_fl_me": {"lambda": 20.0, "iterations": 2}, "local": {}}  # the last keeps models
 
@@ -98,7 +99,12 @@ def measure(clients: int, name: str, until: float) -> dict[str, float]:
                 run_together([CellRun(prepared, cell)], plan, services._replace(progress=stop), checkpointer)
             seconds, worked = time.perf_counter() - began, time.process_time() - worked
     updates = int((cell.table.delivered & (cell.table.arrived <= until)).sum())
-    found = {"updates": updates, "ms": 1000 * seconds / updates, "cpu": 1000 * worked / updates}
+    found = {
+        "turns": cell.table.turns,
+        "updates": updates,
+        "ms": 1000 * seconds / updates,
+        "cpu": 1000 * worked / updates,
+    }
     return {**found, "bytes": watcher.most - before, "data": data}
 
 
@@ -132,25 +138,65 @@ class _Watcher:
         self._thread.join()
 
 
-def measure_timeline(turns: int) -> None:
-    """Draw, write and read a timeline of about so many turns, and say how much was held meanwhile."""
+def measure_timeline(turns: int) -> dict[str, float]:
+    """Draw, write and read a timeline of about so many turns: seconds, and how much was held meanwhile."""
     clients = turns // 10
     with tempfile.TemporaryDirectory() as folder, _Watcher() as watcher:
-        path, stamps = Path(folder) / "drawn.turns.npz", [(time.perf_counter(), time.process_time())]
-        before = watcher.most
+        path, stamps, before = Path(folder) / "drawn.turns.npz", [time.perf_counter()], watcher.most
         table = draw_timeline(Network(), range(clients), Schedule(rounds=False), horizon=82.0, seed=0)
-        stamps.append((time.perf_counter(), time.process_time()))
+        stamps.append(time.perf_counter())
         with path.open("wb") as file:
             write_columns(table, file)
-        stamps.append((time.perf_counter(), time.process_time()))
+        stamps.append(time.perf_counter())
         again = read_timeline(path)
-        stamps.append((time.perf_counter(), time.process_time()))
+        stamps.append(time.perf_counter())
         assert again.turns == table.turns
         size = path.stat().st_size
-    print(f"A timeline of {table.turns:,} turns of {clients:,} clients; {size / 1e6:,.0f} MB when written")
-    for what, (wall, cpu), (then, worked) in zip(("drawn", "written", "read"), stamps[1:], stamps, strict=False):
-        print(f"  {what:<8} {wall - then:8.1f} s, {cpu - worked:8.1f} s of processor time")
-    print(f"  {(watcher.most - before) / 1e6:,.0f} MB held at most; its columns are {41 * table.turns / 1e6:,.0f} MB")
+    drawn, written, read = np.diff(stamps).tolist()
+    columns = sum(column.nbytes for column in table)
+    held = {"held": watcher.most - before, "file": size, "columns": columns}
+    return {"turns": table.turns, "clients": clients, "drawn": drawn, "written": written, "read": read, **held}
+
+
+def _timeline_rows(options: argparse.Namespace) -> list[Row]:
+    """A row for the timeline that was asked for, each time in a process of its own."""
+    if options.turns is None:
+        return []
+    found = [_apart("timeline", str(options.turns)) for _ in range(options.repeats)]
+    figures = {name: Figure("s", [one[name] for one in found]) for name in ("drawn", "written", "read")}
+    figures |= {name: Figure("MB", [one[name] / 1e6 for one in found]) for name in ("held", "file", "columns")}
+    figures["turns"] = once(found[0]["turns"])
+    row = Row(f"{found[0]['turns']:,} turns of {found[0]['clients']:,} clients", figures)
+    print(f"A timeline, {row.case}: " + ", ".join(f"{name} {one} {one.unit}" for name, one in figures.items()))
+    return [row]
+
+
+def _ten_million(clients: list[Row], timelines: list[Row]) -> list[Row]:
+    """What ten million clients would take, each part as much more as there are more clients than a million."""
+    found = []
+    for row in clients:
+        count = row.figures["clients"].median
+        if count != COUNTS[-1] or not timelines:
+            continue
+        more, table = TEN_MILLION / count, timelines[0].figures
+        drawn = table["drawn"].median * row.figures["turns"].median / table["turns"].median
+        hours = row.figures["turns"].median * row.figures["time"].median / 3.6e6
+        figures = {
+            "updates": once(more * row.figures["turns"].median),
+            "hours": once(more * hours, "h"),
+            "timeline": once(more * drawn / 60, "min"),
+            "memory": once(more * row.figures["memory"].median / 1e3, "GB"),
+            "data": once(TEN_MILLION * 4 * SAMPLES * (FEATURES + 1) / 1e9, "GB"),
+        }
+        found.append(Row(row.case.split(",")[0], figures))
+        print(f"  ten million, {found[-1].case}: " + ", ".join(f"{n} {f} {f.unit}" for n, f in figures.items()))
+    return found
+
+
+def _apart(*one: str) -> dict[str, Any]:
+    """What a process of its own measures."""
+    done = subprocess.run([sys.executable, __file__, *one], stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(done.stdout))
 
 
 def main() -> None:
@@ -161,16 +207,23 @@ def main() -> None:
     parser.add_argument("--until", type=float, default=HORIZON)
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--turns", type=int)
-    parser.add_argument("one", nargs="*", help="how many clients, and which algorithm: this alone, as JSON")
+    parser.add_argument(
+        "one", nargs="*", help="an algorithm and how many clients, or `timeline N`: this alone, as JSON"
+    )
     options = parser.parse_args()
-    if options.turns:
-        measure_timeline(options.turns)
-    elif options.one:
-        print(json.dumps(measure(int(options.one[0]), options.one[1], options.until)))
-    else:
-        counts = [count for count in COUNTS if options.least <= count <= options.up_to]
-        rows = measure_all(counts, options)
-        write(options.json, Found({"clients": Table("Time and memory against the number of clients", rows)}))
+    if options.one:
+        name, count = options.one[0], int(options.one[1])
+        alone = measure_timeline(count) if name == "timeline" else measure(count, name, options.until)
+        print(json.dumps(alone))
+        return
+    counts = [count for count in COUNTS if options.least <= count <= options.up_to]
+    rows, timelines = measure_all(counts, options), _timeline_rows(options)
+    tables = {"clients": Table("Time and memory against the number of clients", rows)}
+    if timelines:
+        tables["timelines"] = Table("Drawing, writing and reading a timeline, which is not held as a whole", timelines)
+    if more := _ten_million(rows, timelines):
+        tables["ten million"] = Table("What ten million clients would take, from the parts measured here", more)
+    write(options.json, Found(tables))
 
 
 def measure_all(counts: list[int], options: argparse.Namespace) -> list[Row]:
@@ -182,8 +235,7 @@ def measure_all(counts: list[int], options: argparse.Namespace) -> list[Row]:
     pace = Pace(len(pairs) * options.repeats, "runs")
     for _ in range(options.repeats):
         for name, clients in pairs:
-            command = [sys.executable, __file__, str(clients), name, "--until", str(options.until)]
-            found[name, clients].append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+            found[name, clients].append(_apart(name, str(clients), "--until", str(options.until)))
             pace.step()
     base = {name: found[name, 1_000] for name in options.algorithms if (name, 1_000) in found}
     return [_row(name, clients, found[name, clients], base.get(name)) for name, clients in pairs]
@@ -192,6 +244,7 @@ def measure_all(counts: list[int], options: argparse.Namespace) -> list[Row]:
 def _row(name: str, clients: int, found: list[dict[str, float]], base: list[dict[str, float]] | None) -> Row:
     figures = {
         "clients": once(clients),
+        "turns": once(found[0]["turns"]),  # of the whole timeline; those until then are measured
         "updates": once(found[0]["updates"]),
         "time": Figure("ms", [one["ms"] for one in found]),
         "processor time": Figure("ms", [one["cpu"] for one in found]),

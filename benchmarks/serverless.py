@@ -189,7 +189,7 @@ def several_steps(workers: Workers, options: argparse.Namespace, pace: Pace) -> 
 def many_agents(workers: Workers, options: argparse.Namespace, pace: Pace) -> list[Row]:
     """A thousand agents with ten neighbours each, beside a copy of what a round moves."""
     worlds, rows = [layout(MANY, NEIGHBOURS / MANY, 100, options.rounds, seed) for seed in range(2)], []
-    for steps in (0, 1):
+    for steps in sorted({0, 1} & set(options.steps)):
         arrays = moved(worlds[0], steps, workers)
         targets = [np.empty_like(leaf) for leaf in arrays]
         sides: dict[str, Callable[[], float]] = {
@@ -256,7 +256,9 @@ def main() -> None:
     parser.add_argument("--no-batch", action="store_true", help="leave out all u as one batch, which compiles for long")
     parser.add_argument("--most", type=int, help="so many rounds of 10,000 agents alone, as JSON")
     options = parser.parse_args()
-    pace = Pace(options.repeats * (len(options.steps) + 3 + (not options.no_batch)))
+    few = max(1, options.repeats // 3)  # of the largest, which take long
+    cases = len(options.steps) + len({0, 1} & set(options.steps)) + (not options.no_batch)
+    pace = Pace(options.repeats * cases + few)
     with Workers() as workers:
         if options.most:
             print(json.dumps(most_agents(options.most, workers)))
@@ -264,7 +266,7 @@ def main() -> None:
         rows, says = few_agents(workers, options, pace), "Microseconds per round and run, beside the NumPy loop"
         batch = [] if options.no_batch else several_steps(workers, options, pace)
         many = many_agents(workers, options, pace)
-    most = most_agents_apart(options.rounds, options.repeats, pace)
+    most = most_agents_apart(options.rounds, few, pace)
     tables = {"agents": Table(says, [*rows, *many]), "most": Table("Ten thousand agents", most)}
     if batch:
         tables["batch"] = Table("All u as one batch", batch)

@@ -155,6 +155,31 @@ PARTS = {
             Column("bytes a client", "bytes a client"),
         ),
     ),
+    "timelines": Part(
+        "scale",
+        "timelines",
+        "a timeline of",
+        (
+            Column("drawn, s", "drawn"),
+            Column("written, s", "written"),
+            Column("read, s", "read"),
+            Column("held at most, MB", "held"),
+            Column("its columns, MB", "columns"),
+            Column("its file, MB", "file"),
+        ),
+    ),
+    "ten_million": Part(
+        "scale",
+        "ten million",
+        "ten million clients",
+        (
+            Column("updates", "updates", count),
+            Column("hours", "hours"),
+            Column("of them drawing the timeline, minutes", "timeline"),
+            Column("memory, GB", "memory"),
+            Column("data, GB", "data"),
+        ),
+    ),
     "ray_cost": Part(
         "ray_cost",
         "updates",
