@@ -48,6 +48,14 @@ def test_proposition_1_is_decided_by_the_powers(changes, wrong):
     assert [k for k, verdict in enumerate(verdicts) if verdict != "holds"] == wrong
 
 
+@pytest.mark.parametrize(("spread", "verdict"), [(0.03, "fails"), (2.0, "not shown")])
+def test_what_wide_intervals_cannot_exclude_has_not_failed(spread, verdict):
+    rng, means = np.random.default_rng(1), np.array([t**-0.6 for t in TIMES])
+    strewn = means * np.exp(spread * rng.standard_normal((len(SEEDS), len(TIMES))))
+    claim = proposition_exhibit.claims(measured()._replace(against_time=strewn), SEEDS)[0]
+    assert claim.verdict == verdict
+
+
 def test_the_factor_of_gaps_is_that_of_a_long_chain_of_wakings():
     rng, gaps, slept = np.random.default_rng(0), [], 0
     for chance in rng.random(40_000):

@@ -48,7 +48,7 @@ def _times(last: int) -> tuple[int, ...]:
 
 _SIZES = {
     "quick": _Sizes((2, 4), _times(160)),
-    "desk": _Sizes((4, 8, 16, 32), _times(4000)),
+    "desk": _Sizes((4, 8, 16, 32), _times(32_000)),  # at 4000, T times the error was still falling
     "paper": _Sizes((4, 8, 16, 32, 64, 128), _times(40_000)),
 }
 
@@ -168,8 +168,9 @@ def claims(measured: Measured, seeds: Sequence[int]) -> list[Claim]:
             "It grows at most like Gamma_w",
             "Gamma_w^1",
             f"{means} at the end for Gamma_w = 1, 2, 4, 8, each waking with the chance 1 / Gamma_w: Gamma_w^{in_sleep}",
-            "the interval of the exponent (jackknife over seeds) lies above 0 and reaches no further than 1.15",
-            _verdict(in_sleep.low > 0 and in_sleep.high <= 1.15, 0 < in_sleep.estimate <= 1.15),
+            "the interval of the exponent (jackknife over seeds) lies above 0 and reaches no further than 1.15; "
+            "fails if it lies elsewhere",
+            _verdict(in_sleep.low > 0 and in_sleep.high <= 1.15, in_sleep.high > 0 and in_sleep.low <= 1.15),
             seeds,
             values={"error_times_T": measured.against_sleep.tolist()},
         ),
@@ -216,12 +217,13 @@ def _claim(
 ) -> Claim:
     near = abs(power.estimate - wanted) <= _WIDE
     sure = wanted - 2 * _WIDE <= power.low and power.high <= wanted + 2 * _WIDE
+    possible = power.low <= wanted + _WIDE and wanted - _WIDE <= power.high
     test = (
         f"the exponent lies within {_WIDE} of {wanted:g}, its interval (jackknife over seeds) within {2 * _WIDE:g}; "
-        "not shown if only the exponent does"
+        f"fails if the interval has nothing within {_WIDE}"
     )
     return Claim(
-        statement, paper, ours, test, _verdict(near and sure, near), seeds, values={"measured": values.tolist()}
+        statement, paper, ours, test, _verdict(near and sure, possible), seeds, values={"measured": values.tolist()}
     )
 
 
@@ -230,8 +232,8 @@ def _power(values: np.ndarray, variable: Sequence[float]) -> Power:
     return power
 
 
-def _verdict(passed: bool, points_that_way: bool) -> Verdict:
-    return "holds" if passed else "not shown" if points_that_way else "fails"
+def _verdict(passed: bool, possible: bool) -> Verdict:
+    return "holds" if passed else "not shown" if possible else "fails"
 
 
 def pictures(measured: Measured) -> list[Picture]:
@@ -283,8 +285,8 @@ EXHIBIT = Exhibit(
     {
         "quick": Scale("2 and 4 agents, 160 rounds", (0, 1)),
         "desk": Scale(
-            "4 to 32 agents, 4000 rounds, Gamma_w and Gamma_d up to 8", tuple(range(200, 232))
-        ),  # 100 to 131 were seen while it was made
+            "4 to 32 agents, 32 000 rounds, Gamma_w and Gamma_d up to 8", tuple(range(232, 264))
+        ),  # 100 to 131 were seen while it was made, 200 to 231 at 4000 rounds
         "paper": Scale("4 to 128 agents, 40 000 rounds", tuple(range(100, 164))),
     },
     _perform,

@@ -153,8 +153,8 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "The mean of ||grad F(X'1/n)||^2 over T rounds falls at least like 1/sqrt(T)",
             "T^-0.5",
             f"T^{in_rounds}",
-            "the interval of the exponent (jackknife over seeds) ends at or below -0.45",
-            _verdict(in_rounds.high <= -0.45, in_rounds.estimate <= -0.45),
+            "the interval of the exponent (jackknife over seeds) ends at or below -0.45; fails if it begins above",
+            _verdict(in_rounds.high <= -0.45, in_rounds.low <= -0.45),
             seeds,
             values={"mean_square, Psi, F(0)": values},
         ),
@@ -162,8 +162,8 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "It falls at least like 1/sqrt(n)",
             "n^-0.5",
             f"n^{in_agents}",
-            "the interval of the exponent (jackknife over seeds) ends at or below -0.35",
-            _verdict(in_agents.high <= -0.35, in_agents.estimate <= -0.35),
+            "the interval of the exponent (jackknife over seeds) ends at or below -0.35; fails if it begins above",
+            _verdict(in_agents.high <= -0.35, in_agents.low <= -0.35),
             seeds,
             values={"mean_square, Psi, F(0)": values},
         ),
@@ -184,7 +184,7 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "the exponent of T lies within 0.15 of -1, its interval within 0.3",
             _verdict(
                 abs(psi_rounds.estimate + 1) <= 0.15 and psi_rounds.low >= -1.3 and psi_rounds.high <= -0.7,
-                abs(psi_rounds.estimate + 1) <= 0.15,
+                psi_rounds.low <= -0.85 and psi_rounds.high >= -1.15,
             ),
             seeds,
             values={"mean_square, Psi, F(0)": values},
@@ -218,8 +218,8 @@ _LEMMA = (
 )
 
 
-def _verdict(passed: bool, points_that_way: bool) -> Verdict:
-    return "holds" if passed else "not shown" if points_that_way else "fails"
+def _verdict(passed: bool, possible: bool) -> Verdict:
+    return "holds" if passed else "not shown" if possible else "fails"
 
 
 def _picture(found: dict[tuple[int, int], np.ndarray]) -> Picture:
@@ -247,8 +247,8 @@ EXHIBIT = Exhibit(
     {
         "quick": Scale("2 and 4 agents, up to 200 rounds", (0, 1)),
         "desk": Scale(
-            "4 to 16 agents, 400 to 6400 rounds", tuple(range(200, 212))
-        ),  # 100 to 111 were seen while it was made
+            "4 to 16 agents, 400 to 6400 rounds", tuple(range(212, 332))
+        ),  # 100 to 111 were seen while it was made; 200 to 211 were too few for the exponent of T
         "paper": Scale("4 to 32 agents, 400 to 25 600 rounds", tuple(range(100, 132))),
     },
     _perform,
