@@ -226,6 +226,7 @@ def most_agents_apart(rounds: int, repeats: int, pace: Pace) -> list[Row]:
     figures = {
         "idiolect": micro([one["seconds"] for one in found]),
         "all rounds": whole,
+        "1,000 rounds": Figure("s", [1_000 * one["seconds"] for one in found]),
         "rounds": once(rounds),
         "links": once(found[0]["links"]),
         "memory": Figure("MB", [one["memory"] for one in found]),

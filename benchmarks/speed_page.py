@@ -138,7 +138,7 @@ PARTS = {
             Column("links", "links", count),
             Column("rounds", "rounds", count),
             Column("seconds", "all rounds"),
-            Column("microseconds per round", "idiolect"),
+            Column("1,000 rounds would be, s", "1,000 rounds"),
             Column("peak memory, MB", "memory"),
         ),
     ),
@@ -153,6 +153,16 @@ PARTS = {
             Column("against 1,000", "time against 1,000"),
             Column("MB", "memory"),
             Column("bytes a client", "bytes a client"),
+        ),
+    ),
+    "starting": Part(
+        "starting",
+        "starting",
+        "seconds",
+        (
+            Column("whole", "whole"),
+            *(Column(part, part) for part in ("importing", "tracing", "lowering", "compiling", "reading", "scoring")),
+            Column("scoring, of the whole", "scoring share", percent),
         ),
     ),
     "timelines": Part(

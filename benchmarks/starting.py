@@ -1,8 +1,8 @@
 """From the command to the table: the demo where nothing is compiled yet, and again; and what the time goes to.
 
-Each is a process of its own, with a cache of its own for compiled programs. Parts are seconds of all threads, so that
-they may come to more than the whole, which is by the clock: tracing and lowering (Python), compiling (XLA), reading what
-a run before has compiled, and scoring (adapting and testing clients), which includes what it waits for meanwhile.
+Each is a process of its own, with a cache of its own for compiled programs. The whole is by the clock. Parts are seconds
+of all threads, so that they may come to more: tracing and lowering (Python), compiling (XLA), reading what a run before
+has compiled, and scoring (adapting and testing clients), which includes what it waits for meanwhile.
 """
 
 import json
