@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +64,7 @@ def apart(what: str, case: Case | None = None, threads: int = 1) -> dict[str, An
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout)
 
 
-def main(rounds: int, path: Path | None) -> None:
+def main(rounds: int, sides: Sequence[str], path: Path | None) -> None:
     """Check, measure in turn, and print the table."""
     case = Case(**apart("describe"))
     print(
@@ -77,7 +78,7 @@ def main(rounds: int, path: Path | None) -> None:
     times, compiling = defaultdict[tuple[str, int], list[float]](list), list[float]()
     pace = Pace(rounds)
     for _ in range(rounds):
-        for what in SIDES:
+        for what in sides:
             for threads in (1,) if what == "idiolect" else THREADS:
                 found = apart(what, case, threads)
                 times[what, threads] += found["times"]
@@ -96,7 +97,8 @@ def rows_of(times: dict[tuple[str, int], list[float]], rounds: int) -> list[Row]
         return Figure("ms", [1e3 * statistics.median(seconds[k * each : (k + 1) * each]) for k in range(rounds)])
 
     ours, rows = by_round(times["idiolect", 1]), []
-    for what, side in SIDES.items():
+    for what in dict.fromkeys(name for name, _ in times):
+        side = SIDES[what]
         measured = {threads: by_round(seconds) for (name, threads), seconds in times.items() if name == what}
         best = min(measured, key=lambda threads: measured[threads].median)
         against = {} if what == "idiolect" else {"ratio": ratio(measured[best], ours), "threads": once(best)}
@@ -108,7 +110,8 @@ def report(case: Case, times: dict[tuple[str, int], list[float]]) -> None:
     """A row for each side: medians and ranges over all repeats, and how many times idiolect is faster."""
     ours = statistics.median(times["idiolect", 1])
     print(f"  {'milliseconds per iteration':32} {'threads':>7} {'median':>9} {'range':>18} {'ratio':>7}  iterations")
-    for what, side in SIDES.items():
+    for what in dict.fromkeys(name for name, _ in times):
+        side = SIDES[what]
         measured = {threads: seconds for (name, threads), seconds in times.items() if name == what}
         best = min(measured, key=lambda threads: statistics.median(measured[threads]))
         for threads, seconds in measured.items():
@@ -125,10 +128,12 @@ if __name__ == "__main__":
     parser.add_argument("--measure", nargs=3, metavar=("WHAT", "THREADS", "CASE"))
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured")
     parser.add_argument("--json", type=Path, help="a file for every repeat of every figure")
+    rivals = [side for side in SIDES if side != "idiolect"]
+    parser.add_argument("--rivals", nargs="+", choices=rivals, default=rivals, help="which loops in PyTorch")
     given = parser.parse_args()
     chosen = given.measure
     if chosen is None:
-        main(given.rounds, given.json)
+        main(given.rounds, ["idiolect", *given.rivals], given.json)
     elif chosen[0] == "describe":
         from policy_tasks import describe
 

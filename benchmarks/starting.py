@@ -1,8 +1,8 @@
 """From the command to the table: the demo where nothing is compiled yet, and again; and what the time goes to.
 
-Each is a process of its own, with a cache of its own for compiled programs. The whole is by the clock. Parts are seconds
-of all threads, so that they may come to more: tracing and lowering (Python), compiling (XLA), reading what a run before
-has compiled, and scoring (adapting and testing clients), which includes what it waits for meanwhile.
+Each is a process of its own, with a cache of its own for compiled programs. The whole is by the clock. Parts are
+seconds of all threads, so that they may come to more: tracing and lowering (Python), compiling (XLA), reading what a
+run before has compiled, and scoring (adapting and testing clients), which includes what it waits for meanwhile.
 """
 
 import json
@@ -25,7 +25,7 @@ EVENTS = {
 PARTS = ("importing", "tracing", "lowering", "compiling", "reading", "scoring")
 
 
-def watched(recipe: str, out: str) -> dict[str, float]:
+def watched(recipe: str, seeds: str, out: str) -> dict[str, float]:
     """Run a recipe in this process, and say what it spent its time on."""
     began, spent = time.perf_counter(), Counter[str]()
     import jax.monitoring
@@ -50,18 +50,18 @@ def watched(recipe: str, out: str) -> dict[str, float]:
             spent["scoring"] += time.perf_counter() - began  # type: ignore[assignment]
 
     Recorder.add = timed  # type: ignore[method-assign]
-    if main(["run", recipe, "--out", out]):
+    if main(["run", recipe, "--out", out, *(["--set", f"seeds=[{seeds}]"] if seeds else [])]):
         raise SystemExit(f"the recipe {recipe} did not run")
     # What is read from the cache counts as compiled there, too.
     spent["compiling"] = max(0.0, spent["compiling or reading"] - spent["reading"])  # type: ignore[assignment]
     return {part: float(spent[part]) for part in PARTS}
 
 
-def measured(recipe: str, cache: str) -> dict[str, float]:
+def measured(recipe: str, seeds: str, cache: str) -> dict[str, float]:
     """The whole by the clock, from starting the process to its end, and its parts."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out, tempfile.NamedTemporaryFile("r") as told:
-        command = [sys.executable, __file__, "--watched", recipe, out, told.name]
+        command = [sys.executable, __file__, "--watched", recipe, seeds, out, told.name]
         environment = {**os.environ, "XDG_CACHE_HOME": cache}
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         whole = time.perf_counter() - began
@@ -72,11 +72,12 @@ def main() -> None:
     """Print the table."""
     parser = asked(__doc__, 3)
     parser.add_argument("--recipe", default="demo")
-    parser.add_argument("--watched", nargs=3, metavar=("RECIPE", "OUT", "FILE"))
+    parser.add_argument("--seeds", default="", help="such as 0,1; the recipe's own unless told")
+    parser.add_argument("--watched", nargs=4, metavar=("RECIPE", "SEEDS", "OUT", "FILE"))
     options = parser.parse_args()
     if options.watched:
-        recipe, out, path = options.watched
-        spent = watched(recipe, out)
+        recipe, seeds, out, path = options.watched
+        spent = watched(recipe, seeds, out)
         with open(path, "w") as file:
             json.dump(spent, file)
         return
@@ -85,13 +86,14 @@ def main() -> None:
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as cache:
             for found in cases.values():
-                found.append(measured(options.recipe, cache))
+                found.append(measured(options.recipe, options.seeds, cache))
                 pace.step()
     rows = []
     for case, found in cases.items():
         figures = {name: Figure("s", [one[name] for one in found]) for name in ("whole", *PARTS)}
         figures["scoring share"] = Figure("", [one["scoring"] / one["whole"] for one in found])
-        rows.append(Row(f"{options.recipe}, {case}", figures))
+        which = f"{options.recipe}, seeds {options.seeds}" if options.seeds else options.recipe
+        rows.append(Row(f"{which}, {case}", figures))
         print(f"  {rows[-1].case:28} " + "  ".join(f"{name} {one}" for name, one in figures.items()), flush=True)
     write(options.json, Found({"starting": Table("Seconds from the command to the table", rows)}))
 
