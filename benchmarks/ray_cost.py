@@ -57,8 +57,8 @@ class Case(NamedTuple):
 CASES = (
     Case((16,), 400),
     Case((16,), 400, clients=100),
-    Case((80, 60), 60, steps=200),
-    Case((512, 512), 60, steps=30),
+    Case((80, 60), 200, steps=200),
+    Case((512, 512), 100, steps=30),
     Case((80, 60), 400),
     Case((512, 512), 100),
     Case((1024, 1024), 40),

@@ -6,14 +6,19 @@ import sys
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from idiolect.cli import main
+from idiolect.engines import prepare
+from idiolect.engines.backend import Job, dealt
 from idiolect.engines.ray import ActorPool, RayBackend, turn_backend
 from idiolect.errors import UserMistake
+from idiolect.experiments.building import build_seed
 from idiolect.experiments.describing import write_experiment
 from idiolect.experiments.running import Execution
+from idiolect.experiments.sources import cell_maker, source_of
 from tests.survival.ray_runs import by_signal, cluster, experiment_of, killing, on_ray, outcomes, plainly, same
 
 ray = pytest.fixture(scope="module")(cluster)
@@ -37,6 +42,25 @@ def test_who_dies_is_replaced_and_what_was_lost_is_redone_and_counts_once(ray):
     found, pool = on_ray(ray, experiment_of("fedbuff"), disturb=killing(ray, [by_signal], every=8))
     assert pool.replaced == 1
     assert same(found, plainly("fedbuff"))
+
+
+def test_while_the_run_waits_for_one_actor_the_other_is_kept_at_work(ray):
+    experiment = experiment_of("fedbuff")
+    _, problem, cells, _ = build_seed(experiment, 0)
+    program = prepare(problem, cells["fedbuff"][0])
+    server = program.protocol.server
+    offer = server.offer(server.init(program.init(jax.random.key(0)), 1))
+    slow, *_ = dealt(problem.clients.participating, 2)[0]
+    quick = dealt(problem.clients.participating, 2)[1]
+    make = partial(cell_maker, source_of(experiment))
+    with ActorPool(ray, make, count=2, naps={slow: 3.0}) as pool:
+        backend = RayBackend(pool, program, problem.clients, 0)
+        for client in (slow, quick[0]):  # all is compiled
+            backend.submit(Job(-1, client, (), 0, offer)).result()
+        awaited = backend.submit(Job(0, slow, (), 0, offer))
+        others = [backend.submit(Job(turn, quick[turn % 2], (), 0, offer, 1.0 + turn)) for turn in range(8)]
+        awaited.result()
+        assert all(turn.there for turn in others)
 
 
 def test_a_mistake_that_an_actor_finds_is_told_as_a_mistake_and_once(ray, capfd):

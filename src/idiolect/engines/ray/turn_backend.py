@@ -10,7 +10,7 @@ all that receive it.
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from idiolect.contracts import Clients
 from idiolect.engines.backend import LOOK_AHEAD, Job, Pending, dealt
 from idiolect.engines.ray.actor import Errand
-from idiolect.engines.ray.actor_pool import ActorPool, Patience, failed_put, failed_send
+from idiolect.engines.ray.actor_pool import LOOK, ActorPool, Patience, failed_put, failed_send
 from idiolect.engines.ray.packed_arrays import Packed, leaves_of, packed, unpacked
 from idiolect.engines.simulator.server_program import Program, Turn, training_key
 from idiolect.trees import bytes_of
@@ -45,6 +45,7 @@ class RayBackend:
         self._homes = [_Home(number, self.widest) for number in range(len(homes))]
         self._home_of = {client: self._homes[number] for number, members in enumerate(homes) for client in members}
         self._order = count()
+        self._under_way: dict[Any, TurnBatch] = {}  # by what Ray calls their answers
         self._stored: dict[int, Any] = {}  # large versions that lie in Ray's store
         self._structures: dict[Any, Any] = {}  # of what a turn returns, by that of what a client keeps
 
@@ -64,13 +65,26 @@ class RayBackend:
         self.keep_busy()
         if there := [number for number, turn in turns.items() if turn.there]:
             return there
-        refs = {turn.batch.ref: turn.batch for turn in turns.values() if turn.batch is not None}
-        found, silent = self.pool.ray.wait(list(refs), num_returns=1, timeout=seconds, fetch_local=True)
-        for ref in silent:  # whoever has not answered for too long is replaced
-            refs[ref].look_after()
-        for ref in found:
-            refs[ref].collect()
+        self.collect_first(seconds)
         return [number for number, turn in turns.items() if turn.there]
+
+    def collect_first(self, seconds: float) -> None:
+        """Wait for the first answer of any actor, but no longer than this.
+
+        Of any: whoever has answered may have no more to do, while another is still at what the run waits for.
+        """
+        found, silent = self.pool.ray.wait(list(self._under_way), num_returns=1, timeout=seconds, fetch_local=True)
+        for ref in silent:  # whoever has not answered for too long is replaced
+            self._again(ref, self._under_way[ref].look_after)
+        for ref in found:
+            self._again(ref, self._under_way[ref].collect)
+
+    def _again(self, ref: Any, ask: Callable[[], object]) -> None:
+        """Ask a batch for its answer; it is under way no more, or under another name if its actor was replaced."""
+        batch = self._under_way.pop(ref)
+        ask()
+        if not batch.found:
+            self._under_way[batch.ref] = batch
 
     def keep_busy(self) -> None:
         """Before the run waits: send something to all that may soon have nothing to do."""
@@ -88,6 +102,7 @@ class RayBackend:
         home.sent += len(turns)
         jobs = [turn.job for turn in turns]
         batch = TurnBatch(self.pool, home, jobs, self._message(jobs))
+        self._under_way[batch.ref] = batch
         for number, turn in enumerate(turns):
             turn.batch, turn.number = batch, number
 
@@ -163,7 +178,7 @@ class TurnBatch:
         if not self.found and self._patience.overdue:
             self.collect()
 
-    def collect(self) -> bool:
+    def collect(self) -> None:
         """Wait a little for the answer; if the actor has died or is silent, send the work to one in its place."""
         if not self.found:
             answer: tuple[Packed, float] | None = self._patience.answer(self.ref)
@@ -174,7 +189,6 @@ class TurnBatch:
                 self._home.took(len(self.found), seconds)
             elif self._patience.again:
                 self._ask()
-        return bool(self.found)
 
     def _ask(self) -> None:
         actor = self._patience.begin()
@@ -203,7 +217,8 @@ class RayPending:
             return True
         self._backend.send_until(self)
         self._backend.keep_busy()
-        return self.batch is not None and self.batch.collect()
+        self._backend.collect_first(LOOK)
+        return self.there
 
     def result(self) -> Turn:
         """What the client sends, once it is there."""
