@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("--measure", nargs=3, metavar=("SIDE", "MODEL", "OBJECTIVE"))
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of measuring, per side and repeat")
     parser.add_argument("--models", nargs="+", choices=BATCH, default=list(BATCH))
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     options = parser.parse_args()
     if options.measure is not None:
         side, model, objective = options.measure
@@ -104,9 +105,9 @@ def main() -> None:
     print(f"Milliseconds per client update of {LOCAL_STEPS} steps, median (least..most) of {options.repeats} repeats")
     header = f"{'case':24} {'idiolect':>22} {'PyTorch':>22} {'ratio':>20}"
     print(f"{header} {'GFLOP/s':>8} {'of peak':>8} {'memory MB, idiolect / PyTorch':>30}", flush=True)
-    rows, pace = [], Pace(len(options.models) * len(OBJECTIVES) * options.repeats)
+    rows, pace = [], Pace(len(options.models) * len(options.objectives) * options.repeats)
     for model in options.models:
-        for objective in OBJECTIVES:
+        for objective in options.objectives:
             rows.append(row := measured(model, objective, options.repeats, options.seconds, pace))
             found = row.figures
             memory = f"{found['idiolect memory'].median:.0f} / {found['PyTorch memory'].median:.0f}"
