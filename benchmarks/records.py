@@ -96,8 +96,8 @@ BENCHMARKS = (
     Benchmark(
         "policies",
         "policies on a grid, beside the same loop in PyTorch",
-        80,
-        ("--rounds", "2", "--rivals", "together", "batched"),
+        60,
+        ("--rounds", "2", "--rivals", "together"),
         ("--rounds", "5"),
         ("torch",),
         install="pip install torch",
