@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 from figures import Figure, Found, Pace, Row, Table, asked, write
@@ -27,17 +27,17 @@ PARTS = ("importing", "tracing", "lowering", "compiling", "reading", "scoring")
 
 def watched(recipe: str, seeds: str, out: str) -> dict[str, float]:
     """Run a recipe in this process, and say what it spent its time on."""
-    began, spent = time.perf_counter(), Counter[str]()
+    began, spent = time.perf_counter(), defaultdict[str, float](float)
     import jax.monitoring
 
     from idiolect.cli import main
     from idiolect.experiments.recording import Recorder
 
-    spent["importing"] = time.perf_counter() - began  # type: ignore[assignment]  # a Counter counts seconds as well
+    spent["importing"] = time.perf_counter() - began
 
-    def listen(event: str, seconds: float, **_: Any) -> None:
+    def listen(event: str, duration_secs: float, **_: str | int) -> None:
         if event in EVENTS:
-            spent[EVENTS[event]] += seconds  # type: ignore[assignment]
+            spent[EVENTS[event]] += duration_secs
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     add = Recorder.add
@@ -47,14 +47,14 @@ def watched(recipe: str, seeds: str, out: str) -> dict[str, float]:
         try:
             return add(self, snapshot)
         finally:
-            spent["scoring"] += time.perf_counter() - began  # type: ignore[assignment]
+            spent["scoring"] += time.perf_counter() - began
 
     Recorder.add = timed  # type: ignore[method-assign]
     if main(["run", recipe, "--out", out, *(["--set", f"seeds=[{seeds}]"] if seeds else [])]):
         raise SystemExit(f"the recipe {recipe} did not run")
     # What is read from the cache counts as compiled there, too.
-    spent["compiling"] = max(0.0, spent["compiling or reading"] - spent["reading"])  # type: ignore[assignment]
-    return {part: float(spent[part]) for part in PARTS}
+    spent["compiling"] = max(0.0, spent["compiling or reading"] - spent["reading"])
+    return {part: spent[part] for part in PARTS}
 
 
 def measured(recipe: str, seeds: str, cache: str) -> dict[str, float]:
