@@ -124,8 +124,9 @@ def _tell(exhibit: "Exhibit", request: "Request", record: "ExhibitRecord", commi
     """Print the claims, and whether they are as committed; 1 if they should be and are not."""
     from idiolect.papers import self_check
     from idiolect.papers.claim_files import CLAIMS, folder_of
+    from idiolect.papers.wording import listed
 
-    print(f"{exhibit.source}, {request.scale}, seeds {', '.join(map(str, request.seeds))}")
+    print(f"{exhibit.source}, {request.scale}, seeds {listed(request.seeds)}")
     for claim in record.claims:
         print(f"  {claim.verdict:<9}  {claim.statement}: {claim.ours}")
         if claim.needs:

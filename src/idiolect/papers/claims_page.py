@@ -7,6 +7,7 @@ from idiolect.papers.exhibit_page import duration
 from idiolect.papers.exhibits import EXHIBITS
 from idiolect.papers.self_check import committed
 from idiolect.papers.sizing_page import read_sizings, section
+from idiolect.papers.wording import listed
 
 _MACHINE = {
     "quick": "The quick scale only tries out that everything runs: its numbers say nothing about the papers.",
@@ -92,7 +93,7 @@ def _scale(exhibit: Exhibit, name: str) -> str:
     if name not in exhibit.scales:
         return f"{name}: not at this scale"
     scale = exhibit.scales[name]
-    return f"{name}: {scale.size}; seeds {', '.join(map(str, scale.seeds))}"
+    return f"{name}: {scale.size}; seeds {listed(scale.seeds)}"
 
 
 def _row(exhibit: Exhibit, record: ExhibitRecord | None) -> str:
@@ -115,12 +116,11 @@ def _holds(claim: Claim) -> bool:
 
 
 def _part(record: ExhibitRecord) -> list[str]:
-    seeds = ", ".join(map(str, record.seeds))
     size = record.size[0].upper() + record.size[1:]
     lines = [
         f"## {record.source}",
         "",
-        f"`{record.command}`. {size}. Seeds {seeds}; {duration(record.seconds)}.",
+        f"`{record.command}`. {size}. Seeds {listed(record.seeds)}; {duration(record.seconds)}.",
         "",
         "| the paper says | its number | here | decided by | verdict | a decision takes |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from idiolect.papers.exhibit import Claim, ExhibitRecord, Findings
+from idiolect.papers.wording import listed
 from idiolect.report.headline import Rows
 from idiolect.report.page import Section, page
 from idiolect.report.tables import as_html, marked_up
@@ -16,10 +17,9 @@ _COLOURS = {"holds": "#009E73", "not shown": "#B37700", "excluded": "#CC4499", "
 
 def report_page(record: ExhibitRecord, findings: Findings, folder: Path) -> str:
     """The page, with links that hold as long as the folders stay where they are to each other."""
-    seeds = ", ".join(map(str, record.seeds))
     intro = (
         f"<p>{escape(record.shows)}</p><p>Scale <b>{escape(record.scale)}</b>: {escape(record.size)}. "
-        f"Seeds {seeds}. Time: {duration(record.seconds)}. <code>{escape(record.command)}</code></p>"
+        f"Seeds {listed(record.seeds)}. Time: {duration(record.seconds)}. <code>{escape(record.command)}</code></p>"
     )
     sections = [
         Section("", intro, findings.pictures),

@@ -20,6 +20,24 @@ def interval(low: float, high: float) -> str:
     return f" [{number(low)}, {number(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 
+def listed(seeds: Sequence[int]) -> str:
+    """Seeds in words; of three and more that follow each other, the first and the last.
+
+    Example:
+        >>> from idiolect.papers.wording import listed
+        >>> listed([20, 21, 22, 23, 25, 27, 28])
+        '20 to 23, 25, 27, 28'
+    """
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    parts = [[f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(seed) for seed in run] for run in runs]
+    return ", ".join(part for run in parts for part in run)
+
+
 def spread(values: Sequence[float]) -> str:
     """Mean ± standard deviation over seeds."""
     mean = float(np.mean(values))
