@@ -1,9 +1,9 @@
 """PARS-Push, Proposition 1: over links that sleep, lose and delay, the error falls as 1/T and 1/n, and Gamma_w costs.
 
 Noisy quadratics, u = 1, batches of 1. Steps as printed are theta(t) = 1 / (mu-hat t), theta(0) = 0. The first of them
-are so long that with late messages the first rounds throw agents far off, and at any T that can be run the O(T^-3/2) of
-the network hides the first term. So n, Gamma_w and Gamma_d are measured with theta(t) = 1 / (mu-hat (t + 50)), which
-has the same first term.
+are so long that with late messages the first rounds throw agents far off, and what is left of that hides the first term
+at any T that can be run. So n, Gamma_w and Gamma_d are measured with theta(t) = 1 / (mu-hat (t + 50)), which has the
+same first term.
 
 An agent that wakes after a gap of g rounds takes one step of the sum of g step sizes, on one batch. So its noise counts
 g^2 times in g rounds: the error has the factor E[g^2] / E[g], at most Gamma_w, which it is if everybody sleeps as long
