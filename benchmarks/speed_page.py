@@ -259,9 +259,12 @@ def machine_text(whole: dict[str, Any]) -> str:
     known = {name: one for name, one in [*others, *told["versions"].items()] if name in named}
     versions = ", ".join(f"{named[name]} {known[name]}" for name in named if name in known)
     sizes = sorted({entry["size"] for entry in whole["benchmarks"].values()})
+    later = [name for name, entry in whole["benchmarks"].items() if not entry["commit"].startswith(told["commit"])]
+    apart = f" (`{'`, `'.join(later)}` by themselves, some commits later)" if later else ""
     took = sum(entry.get("seconds", 0.0) for entry in whole["benchmarks"].values()) / 60
     return (
-        f"Measured on {told['date']} at {told['commit']}, {' and '.join(sizes)} sizes, in {short(took)} minutes: "
+        f"Measured on {told['date']} at {told['commit']}{apart}, {' and '.join(sizes)} sizes, "
+        f"in {short(took)} minutes: "
         f"{told['cores']} cores of {told['processor']} without a GPU, {told['memory']} of memory, Python "
         f"{told['python']}, {versions}."
     )

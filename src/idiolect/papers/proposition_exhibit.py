@@ -20,11 +20,11 @@ import plotly.graph_objects as go
 
 from idiolect.contracts import Problem, StepRule
 from idiolect.network.unreliable_links import Links
-from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale, Verdict
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale
 from idiolect.papers.exponents import Power, powers
 from idiolect.papers.pars_push_runs import Course, Settings, courses, kept
 from idiolect.papers.trials import named
-from idiolect.papers.verdicts import everywhere
+from idiolect.papers.verdicts import everywhere, judged
 from idiolect.problems.synthetic import quadratics
 from idiolect.report.page import Picture
 from idiolect.report.style import labelled, style
@@ -170,7 +170,7 @@ def claims(measured: Measured, seeds: Sequence[int]) -> list[Claim]:
             f"{means} at the end for Gamma_w = 1, 2, 4, 8, each waking with the chance 1 / Gamma_w: Gamma_w^{in_sleep}",
             "the interval of the exponent (jackknife over seeds) lies above 0 and reaches no further than 1.15; "
             "fails if it lies elsewhere",
-            _verdict(in_sleep.low > 0 and in_sleep.high <= 1.15, in_sleep.high > 0 and in_sleep.low <= 1.15),
+            judged(in_sleep.low > 0 and in_sleep.high <= 1.15, in_sleep.high > 0 and in_sleep.low <= 1.15),
             seeds,
             values={"error_times_T": measured.against_sleep.tolist()},
         ),
@@ -223,17 +223,13 @@ def _claim(
         f"fails if the interval has nothing within {_WIDE}"
     )
     return Claim(
-        statement, paper, ours, test, _verdict(near and sure, possible), seeds, values={"measured": values.tolist()}
+        statement, paper, ours, test, judged(near and sure, possible), seeds, values={"measured": values.tolist()}
     )
 
 
 def _power(values: np.ndarray, variable: Sequence[float]) -> Power:
     (power,) = powers(list(values.T), [(float(x),) for x in variable], 1)
     return power
-
-
-def _verdict(passed: bool, possible: bool) -> Verdict:
-    return "holds" if passed else "not shown" if possible else "fails"
 
 
 def pictures(measured: Measured) -> list[Picture]:

@@ -16,10 +16,11 @@ import plotly.graph_objects as go
 from idiolect.contracts import Params, Problem, Scalar, StepRule
 from idiolect.network.topologies import ring
 from idiolect.network.unreliable_links import Links
-from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale, Verdict
+from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale
 from idiolect.papers.exponents import powers
 from idiolect.papers.pars_push_runs import Settings, courses, kept
 from idiolect.papers.trials import named
+from idiolect.papers.verdicts import judged
 from idiolect.problems import problem
 from idiolect.problems.synthetic import robust_location
 from idiolect.report.page import Picture
@@ -154,7 +155,7 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "T^-0.5",
             f"T^{in_rounds}",
             "the interval of the exponent (jackknife over seeds) ends at or below -0.45; fails if it begins above",
-            _verdict(in_rounds.high <= -0.45, in_rounds.low <= -0.45),
+            judged(in_rounds.high <= -0.45, in_rounds.low <= -0.45),
             seeds,
             values={"mean_square, Psi, F(0)": values},
         ),
@@ -163,7 +164,7 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "n^-0.5",
             f"n^{in_agents}",
             "the interval of the exponent (jackknife over seeds) ends at or below -0.35; fails if it begins above",
-            _verdict(in_agents.high <= -0.35, in_agents.low <= -0.35),
+            judged(in_agents.high <= -0.35, in_agents.low <= -0.35),
             seeds,
             values={"mean_square, Psi, F(0)": values},
         ),
@@ -182,7 +183,7 @@ def claims(found: dict[tuple[int, int], np.ndarray], kicked: np.ndarray, seeds: 
             "T^-1",
             f"T^{psi_rounds}, n^{psi_agents}",
             "the exponent of T lies within 0.15 of -1, its interval within 0.3",
-            _verdict(
+            judged(
                 abs(psi_rounds.estimate + 1) <= 0.15 and psi_rounds.low >= -1.3 and psi_rounds.high <= -0.7,
                 psi_rounds.low <= -0.85 and psi_rounds.high >= -1.15,
             ),
@@ -216,10 +217,6 @@ _LEMMA = (
     "or lost. delta = 1 / (1 - n gamma^6) is 1 to rounding and has no room for 1 / y_i, of which gamma alone is a "
     "bound. Theorem 1 keeps its order; the constant of its O(1/T) does not."
 )
-
-
-def _verdict(passed: bool, possible: bool) -> Verdict:
-    return "holds" if passed else "not shown" if possible else "fails"
 
 
 def _picture(found: dict[tuple[int, int], np.ndarray]) -> Picture:
