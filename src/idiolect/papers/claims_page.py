@@ -28,8 +28,8 @@ Every verdict is reached by the numbers, with the test that stands in the table,
 - **Clients nested in seeds**, where a claim says so: the same of a mixed model, in which the clients of a seed have
   something in common. Where seeds spread more than their clients explain it is the test over seeds; else clients count.
 - **A is as good as B**: two one-sided tests, 5 % each, against a margin on both sides.
-- **In every case**: it *holds* if it is so for every case and every seed, is *not shown* if only for their mean, and
-  *fails* otherwise.
+- **In every case**: it *holds* if it is so for every case and every seed. One counterexample decides: it *fails*,
+  whatever the mean is.
 - Other tests are named where they are used.
 
 ± is the standard deviation over seeds, and [ ] the 95 % confidence interval of a mean over seeds. A claim is *decided*

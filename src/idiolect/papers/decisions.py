@@ -98,17 +98,6 @@ def _so_many(seeds: float, what_for: str) -> str:
     return f"about {seeds:,.0f} seeds {what_for} (power {POWER:g} at this spread)"
 
 
-def mean_against(over_seeds: Paired, least: float, most: float) -> str:
-    """What it takes to decide on which side of the bounds a mean lies; empty if its interval says so."""
-    if over_seeds.pairs < 2 or not math.isfinite(over_seeds.mean):
-        return _ONE_SEED if over_seeds.pairs < 2 else "unknown: the mean is not finite"
-    low, high, mean = over_seeds.low, over_seeds.high, over_seeds.mean
-    if high < least or low > most or (least <= low and high <= most):
-        return DECIDED
-    distance = min(abs(mean - bound) for bound in (least, most))
-    return _so_many(pairs_for(distance, over_seeds.std, LEVEL / 2), "for the mean")
-
-
 def variances(ratio: float, high: float, seeds: int) -> Decision:
     """The verdict on a ratio of two variances that is claimed to be above one; `high` is where its interval ends."""
     from scipy import stats

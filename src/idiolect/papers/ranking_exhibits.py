@@ -14,8 +14,11 @@ from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
 from idiolect.papers.verdicts import above_all, spread
 from idiolect.report.page import Picture
 
-_SEEDS = (20, 21, 22, 23, 24)
+_SEEDS = tuple(range(25, 37))  # as in the recipe
 _FULL = "the seminar's own: 200 users, 30 to 100 queries, lists of 2 to 25; its data is private, these are generated"
+# The smallest advantage that would matter: one point, as in Fig. 2b and 2c of PersA-FL. It was stated here after seeds
+# 20 to 24 had left it open whether PersA-FL is above FedAsync after the same steps, so these decide nothing any more.
+_POINT = 0.01
 _SHORT = 0.01  # of steps with the other model and loss
 _FOUR = ("local", "fedasync", "persa_fl_maml", "persa_fl_me")
 
@@ -97,6 +100,7 @@ def _claims_of(ran: FinishedTrial, metric: str, label: str, name: str, found: Fo
             rivals(None),
             ran.seeds,
             finding=found(f"{label}, same steps"),
+            size=_POINT,
         ),
         above_all(
             f"{metric}: {name} is then above random forests (one for all users, one for each)",
