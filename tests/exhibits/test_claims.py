@@ -95,7 +95,7 @@ def test_persa_fl_fig_2b_the_best_of_the_others_counts(me, maml, expected, monke
 
     def accuracies(label, seed):
         score = best.get(label, 0.7) + noise(seed) * (1 if label in ("fedasync", "persa_fl_me") else -1)
-        return dict.fromkeys(("0", "1", "10"), score)
+        return dict.fromkeys(("0", "1", "10", "own"), score)
 
     findings = perform(
         monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)
@@ -113,7 +113,7 @@ def findings_labels():
 def test_persa_fl_fig_2b_the_spread_over_seeds_decides_who_is_stabler(wide, verdict, monkeypatch):
     def accuracies(label, seed):
         score = 0.9 + (1e-3 if label == "persa_fl_me" else wide) * (seed - 1)
-        return dict.fromkeys(("0", "1", "10"), score)
+        return dict.fromkeys(("0", "1", "10", "own"), score)
 
     findings = perform(
         monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)

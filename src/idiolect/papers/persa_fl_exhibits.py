@@ -89,11 +89,16 @@ CIFAR = Trial(
 
 def _table(ran: FinishedTrial) -> Table:
     rows = [
-        [label, spread(ran.scores(label, "0")), spread(ran.scores(label)), *_counts(ran, label)] for label in ran.labels
+        [label, *(spread(ran.scores(label, column)) for column in ("0", None, "own")), *_counts(ran, label)]
+        for label in ran.labels
     ]
     when = f"mean over the last {ran.experiment.evaluation.last} evaluations and the clients"
     title = f"All methods, {when}, ± standard deviation over seeds"
-    return Table(title, ["method", "as received", "personalized", "updates", "versions of the shared model"], rows)
+    return Table(
+        title,
+        ["method", "as received", "personalized", "by its own adaptation", "updates", "versions of the shared model"],
+        rows,
+    )
 
 
 def _counts(ran: FinishedTrial, label: str) -> tuple[str, str]:
