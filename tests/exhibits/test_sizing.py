@@ -10,22 +10,15 @@ from idiolect.papers import sizing
 from idiolect.papers.exhibits import EXHIBITS
 from idiolect.papers.sizing import GPU_RATE, STEP_FLOOR, Part, Sizing, size_up
 from idiolect.papers.sizing_page import long, read_sizings, section, told, write_sizings
+from idiolect.papers.sizing_programs import PROGRAMS, Program, reckon
 
-WITHOUT_LEARNING = {"persa-fl-fig-1", "persa-fl-fig-2a"}
-BY_ITSELF = {  # with programs of their own and no recipe
-    "persa-fl-table-1",
-    "per-fedavg-theorem-4-5",
-    "pars-push-fig-1-settings",
-    "pars-push-fig-3",
-    "pars-push-prop-1",
-    "pars-push-theorem-1",
-}
+WITHOUT_LEARNING = {"persa-fl-fig-1", "persa-fl-fig-2a", "pars-push-fig-1-settings", "pars-push-fig-3"}
 SIZED = Sizing("memrl-fig-1", "paper", [Part("a", 2, 3, 600, 3600.0, 60.0), Part("b", 1, 3, 30, 60.0, 6.0)], 1.7e11, [])
 
 
 def test_every_exhibit_that_learns_has_its_runs_listed():
-    known = {name for name in EXHIBITS if name in sizing.TRIALS}
-    assert set(EXHIBITS) - known - WITHOUT_LEARNING == BY_ITSELF
+    assert sizing.TRIALS.keys() | PROGRAMS.keys() == EXHIBITS.keys() - WITHOUT_LEARNING
+    assert not sizing.TRIALS.keys() & PROGRAMS.keys()
     for name, trials in sizing.TRIALS.items():
         assert EXHIBITS[name].scales.keys() == trials[0].sizes.keys()
 
@@ -52,6 +45,31 @@ def test_what_learns_nothing_takes_seconds(capsys):
 def test_a_gpu_is_as_much_faster_as_its_rate_and_no_faster_than_its_kernels_start(turn, each):
     cost = Cost("mine", 100, 7.0, turn, 0.01, 7.0 + turn * 300 + 3.0, 0, 0)
     assert sizing._on_gpu(cost, 100 * 10, 3, 1e11) == pytest.approx(each * 300 + 3.0 * 1e11 / GPU_RATE + 7.0)
+
+
+def test_programs_are_reckoned_from_a_few_steps_of_every_kind(monkeypatch):
+    clock, ran = [0.0], []
+
+    def program(kind, steps, compiles):
+        def run(few):
+            clock[0] += 0.25 * few + (compiles if (kind, "compiled") not in ran else 0.0)
+            ran.extend([(kind, "compiled"), (kind, few)])
+
+        return Program(kind, 3, steps, 10, 2, run)
+
+    monkeypatch.setattr("idiolect.papers.sizing_programs.time.perf_counter", lambda: clock[0])
+    found = reckon([program("a", 100, 7.0), program("a", 50, 7.0), program("b", 1000, 5.0)], seeds=4)
+    assert found.compile_seconds == pytest.approx(12.0)
+    assert found.seconds == pytest.approx(12.0 + 0.25 * 1150)
+    assert (found.lanes, found.steps, found.local_steps) == (9, 3 * 1150 * 4, 2300)
+    assert [steps for _, steps in ran if steps != "compiled"] == [10, 10, 20] * 2, "once for a kind"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_every_exhibit_start_and_take_so_many_steps(name):
+    programs = PROGRAMS[name]("quick", (0, 1))
+    assert all(program.steps > 0 and program.lanes > 0 for program in programs)
+    programs[0].run(programs[0].few // 10 * 2)
 
 
 def test_what_could_not_be_started_is_told_and_is_a_failure(monkeypatch, capsys):

@@ -28,17 +28,14 @@ from idiolect.papers import (
     persa_fl_exhibits,
     qupel_sizes,
     ranking_exhibits,
-    rate_exhibits,
-    rate_pieces,
 )
 from idiolect.papers.exhibit import Exhibit
-from idiolect.papers.trajectories import BLOCK
+from idiolect.papers.sizing_programs import PROGRAMS, reckon
 from idiolect.papers.trials import Trial, experiment_of
 
 GPU_RATE = 19.5e12  # FLOP/s
 STEP_FLOOR = 1e-4  # seconds of a local step on a GPU, at least
 _SIDE, _TIMES = 2048, 5  # of the matrices whose product tells the rate here
-_STEPS = 10 * BLOCK  # of the programs of PersA-FL's Table 1, to watch
 
 TRIALS: dict[str, tuple[Trial, ...]] = {  # the exhibits that learn, and their runs
     "pars-push-fig-1": (pars_push_exhibits.LOSSY,),
@@ -96,8 +93,8 @@ def size_up(exhibit: Exhibit, scale: str, data_dir: Path | None = None) -> Sizin
         found = estimate(experiment, built)
         stopped += [f"{trial.name}: {cost.label}: {cost.stopped}" for cost in found.algorithms if cost.stopped]
         parts.append(_part(trial.name, found, built, rate))
-    if exhibit.name == rate_exhibits.TABLE_1.name:
-        parts.append(_rates(scale, exhibit.scales[scale].seeds))
+    if exhibit.name in PROGRAMS:
+        parts.append(_programs(exhibit, scale))
     return Sizing(exhibit.name, scale, parts, rate, stopped)
 
 
@@ -136,20 +133,9 @@ def _on_gpu(cost: Cost, steps: int, seeds: int, rate: float) -> float:
     return learning + scoring + cost.compile_seconds
 
 
-def _rates(scale: str, seeds: tuple[int, ...]) -> Part:
-    """The pieces of PersA-FL's Table 1: a block of steps of every program, twice, as the first time it is compiled."""
-    pieces, known, here, on_gpu = rate_exhibits.plan(scale), dict[tuple[object, ...], tuple[float, float]](), 0.0, 0.0
-    for piece in pieces:
-        kind = (piece.study, piece.option, piece.batch_size, piece.inner_step_size, len(piece.lanes))
-        if kind not in known:
-            short, stamps = piece._replace(steps=_STEPS), [time.perf_counter()]
-            for _ in range(2):
-                rate_pieces.run_piece(short, seeds)
-                stamps.append(time.perf_counter())
-            known[kind] = stamps[1] - stamps[0], stamps[2] - stamps[1]
-        first, again = known[kind]
-        here += first + again * (piece.steps / _STEPS - 1)
-        on_gpu += first + piece.steps * rate_pieces.LOCAL_STEPS * STEP_FLOOR  # two numbers a client: kernels, no FLOPs
-    lanes = sum(len(piece.lanes) for piece in pieces)
-    updates = sum(piece.steps * len(piece.lanes) for piece in pieces) * len(seeds)
-    return Part(rate_exhibits.TABLE_1.name, lanes, len(seeds), updates, here, on_gpu)
+def _programs(exhibit: Exhibit, scale: str) -> Part:
+    """Of programs on a few numbers each: on a GPU kernels that start, and no FLOPs."""
+    seeds = exhibit.scales[scale].seeds
+    found = reckon(PROGRAMS[exhibit.name](scale, seeds), len(seeds))
+    on_gpu = found.compile_seconds + found.local_steps * STEP_FLOOR
+    return Part(exhibit.name, found.lanes, len(seeds), found.steps, found.seconds, on_gpu)

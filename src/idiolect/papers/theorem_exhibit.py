@@ -37,7 +37,7 @@ NAME = "pars-push-theorem-1"
 _ALPHA = 0.5
 _LINKS = Links(wake=1.0, gamma_w=1, gamma_d=2, gamma_f=1)
 _LOOKS = 6400  # the most: longer runs are looked at every few rounds
-_CELLS = {  # (agents, rounds); T >= n
+CELLS = {  # (agents, rounds); T >= n
     "quick": ((2, 50), (4, 50), (4, 200)),
     "desk": ((4, 6400), (8, 400), (8, 1600), (8, 6400), (16, 6400)),
     "paper": ((4, 25600), (8, 400), (8, 1600), (8, 6400), (8, 25600), (16, 25600), (32, 25600)),
@@ -68,7 +68,7 @@ def samples_of(given: Problem) -> jax.Array:
     return jnp.stack([train.rows["place"][start : start + size] for start in train.starts])
 
 
-def _measure(agents: int, rounds: int, seeds: Sequence[int]) -> np.ndarray:
+def measure(agents: int, rounds: int, seeds: Sequence[int]) -> np.ndarray:
     """For every seed: (1/T) sum of ||grad F||^2, (1/T) sum of Psi, and F(0)."""
     problems = [_problem(agents, seed) for seed in seeds]
     constants = problems[0].constants
@@ -129,12 +129,12 @@ def _kicked(seeds: Sequence[int]) -> np.ndarray:
 
 def _perform(request: Request) -> Findings:
     folder = request.out / named(NAME, request, EXHIBIT.scales[request.scale].seeds)
-    cells, seeds, found = _CELLS[request.scale], list(request.seeds), {}
+    cells, seeds, found = CELLS[request.scale], list(request.seeds), {}
     for number, (agents, rounds) in enumerate(cells):
         request.progress(f"{agents} agents, {rounds} rounds", number / len(cells))
         asked = {"agents": agents, "rounds": rounds, "seeds": seeds}
         found[agents, rounds] = kept(
-            folder / f"agents-{agents}-rounds-{rounds}.json", asked, partial(_measure, agents, rounds, seeds)
+            folder / f"agents-{agents}-rounds-{rounds}.json", asked, partial(measure, agents, rounds, seeds)
         )
     kicked = kept(folder / "lemma-5.json", {"seeds": seeds}, partial(_kicked, seeds))
     return Findings(claims(found, kicked, seeds), [_picture(found)])
