@@ -91,6 +91,7 @@ def test_sizes_are_kept_and_told_on_the_page(tmp_path):
     assert "**estimates**" in page
     assert "19.5 TFLOP/s" in page
     assert "reached 170 to 170 GFLOP/s" in page
+    assert "Not sized up yet: PARS-Push, Fig. 1; " in page
     assert section([], {}) == []
 
 

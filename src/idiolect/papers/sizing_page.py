@@ -43,7 +43,9 @@ def section(exhibits: Sequence[Exhibit], sizings: dict[str, Sizing]) -> list[str
             lines.append(_row(exhibit, sizings[exhibit.name]))
     rates = sorted(sizing.rate / 1e9 for sizing in sizings.values() if sizing.rate)
     reached = f"{rates[0]:,.0f} to {rates[-1]:,.0f} GFLOP/s" if rates else "a rate that was not measured"
-    return [*lines, "", f"Here: two CPU cores whose large matrix products reached {reached} meanwhile."]
+    missing = [exhibit.source for exhibit in exhibits if exhibit.name not in sizings]
+    left = f" Not sized up yet: {'; '.join(missing)}." if missing else ""
+    return [*lines, "", f"Here: two CPU cores whose large matrix products reached {reached} meanwhile.{left}"]
 
 
 def _row(exhibit: Exhibit, sizing: Sizing) -> str:
