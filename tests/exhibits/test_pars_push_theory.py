@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from idiolect.objectives import maml
-from idiolect.papers import feature_scales, proposition_exhibit, theorem_exhibit, two_agents
+from idiolect.papers import feature_scales, proposition_exhibit, proposition_pieces, theorem_exhibit, two_agents
 
 SEEDS = list(range(8))
 TIMES = (250, 500, 1000, 2000)
@@ -116,3 +116,13 @@ def test_a_gain_is_nothing_without_steps_of_a_length():
     given = feature_scales._problem(0.5, 0, small=True)
     assert feature_scales.gain(given, 1, 1e-9, 0) == pytest.approx(0.0, abs=1e-6)
     assert feature_scales.ratio(given, 1) > 1
+
+
+def test_seeds_that_have_no_room_side_by_side_come_to_the_same_one_after_the_other(monkeypatch):
+    piece = proposition_pieces.plan("quick")[0]
+    together = piece.run((0, 1))
+    monkeypatch.setattr(proposition_pieces, "_AT_ONCE", 2)
+    apart = piece.run((0, 1))
+    assert together.shape == (1, 2, len(piece.times))
+    np.testing.assert_allclose(apart, together, rtol=1e-5)
+    assert not np.allclose(together[:, 0], together[:, 1]), "two seeds"

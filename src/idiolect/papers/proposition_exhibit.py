@@ -11,47 +11,21 @@ as allowed.
 """
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 
-from idiolect.contracts import Problem, StepRule
-from idiolect.network.unreliable_links import Links
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale
 from idiolect.papers.exponents import Power, powers
-from idiolect.papers.pars_push_runs import Course, Settings, courses, kept
+from idiolect.papers.proposition_pieces import SIZES, SLEEPY, SLOW, errors_of, plan
 from idiolect.papers.trials import named
 from idiolect.papers.verdicts import everywhere, judged
-from idiolect.problems.synthetic import quadratics
 from idiolect.report.page import Picture
 from idiolect.report.style import labelled, style
-from idiolect.theory import Constants, meta_convexity
 
 NAME = "pars-push-prop-1"
-_ALPHA, _CURVES = 0.1, (1.0, 1.5)  # mu, L
-_SLEEPY, _SLOW = (1, 2, 4, 8), (1, 2, 4, 8)  # Gamma_w, Gamma_d
-_PRINTED, _CALM = StepRule("inverse"), StepRule("decreasing", offset=50.0)
-_AT_ONCE = 2048  # agents of all lanes of a program, at most
 _LATE = 4  # the last times, over which error * T is averaged
-
-
-class _Sizes(NamedTuple):
-    agents: tuple[int, ...]  # the second is the one for all other measurements
-    times: tuple[int, ...]
-
-
-def _times(last: int) -> tuple[int, ...]:
-    return tuple(np.unique(np.geomspace(last / 16, last, 9).astype(int)).tolist())
-
-
-_SIZES = {
-    "quick": _Sizes((2, 4), _times(160)),
-    "desk": _Sizes((4, 8, 16, 32), _times(32_000)),  # at 4000, T times the error was still falling
-    "paper": _Sizes((4, 8, 16, 32, 64), _times(40_000)),
-}
 
 
 def gap_factor(wake: float, gamma_w: int) -> float:
@@ -60,51 +34,6 @@ def gap_factor(wake: float, gamma_w: int) -> float:
     chance = wake * (1 - wake) ** (gaps - 1.0)
     chance[-1] = 1 - chance[:-1].sum()
     return float((chance * gaps**2).sum() / (chance * gaps).sum())
-
-
-def _links(gamma_w: int = 2, gamma_d: int = 2) -> Links:
-    return Links(wake=1 / gamma_w, gamma_w=gamma_w, gamma_d=gamma_d)
-
-
-def _problem(agents: int, seed: int) -> Problem:
-    mu, smooth = _CURVES
-    return quadratics(
-        clients=agents,
-        dimension=5,
-        samples=100,
-        convexity=mu,
-        smoothness=smooth,
-        heterogeneity=0.5,
-        noise=1.0,
-        seed=seed,
-    )
-
-
-def _errors(
-    agents: int, links: Sequence[Links], rule: StepRule, seeds: Sequence[int], times: Sequence[int]
-) -> np.ndarray:
-    """Mean over agents of ||z_i - z*||^2, as (links, seed, time); so many seeds at once that their tables have room."""
-    some = max(1, _AT_ONCE // (agents * len(links)))
-    parts = [_errors_of(agents, links, rule, seeds[k : k + some], times) for k in range(0, len(seeds), some)]
-    return np.concatenate(parts, axis=1)
-
-
-def _errors_of(
-    agents: int, links: Sequence[Links], rule: StepRule, seeds: Sequence[int], times: Sequence[int]
-) -> np.ndarray:
-    problems = [_problem(agents, seed) for seed in seeds]
-    mu_hat = meta_convexity(Constants(*_CURVES), steps=1, step_size=_ALPHA)
-    personal = {"steps": 1, "step_size": _ALPHA}
-    settings = Settings("pars_push", personal, 1 / mu_hat, rule)
-    found = courses(problems, links, settings, seeds, times)
-    return np.array([[_error(course, problem) for course, problem in zip(row, problems, strict=True)] for row in found])
-
-
-def _error(course: Course, problem: Problem) -> list[float]:
-    from idiolect.objectives import maml
-
-    optimum = problem.optimum(maml(steps=1, step_size=_ALPHA, batches="shared"), 1)
-    return ((course.models - np.asarray(optimum)) ** 2).sum(-1).mean(-1).tolist()
 
 
 class Measured(NamedTuple):
@@ -119,41 +48,14 @@ class Measured(NamedTuple):
     against_delay: np.ndarray
 
 
-class Piece(NamedTuple):
-    """Some agents over some links, all seeds side by side."""
-
-    agents: int
-    links: tuple[Links, ...]
-    rule: StepRule
-    times: tuple[int, ...]
-
-    def run(self, seeds: Sequence[int], rounds: int | None = None) -> np.ndarray:
-        """Its errors, at its own times or after so many rounds."""
-        return _errors(self.agents, self.links, self.rule, seeds, self.times if rounds is None else [rounds])
-
-
-def plan(scale: str) -> list[Piece]:
-    """All pieces of a scale: every number of agents, and at last the steps as printed."""
-    size = _SIZES[scale]
-    links = *(_links(gamma_w=w) for w in _SLEEPY), *(_links(gamma_d=d) for d in _SLOW if d != 2)
-    pieces = [Piece(n, links if n == size.agents[1] else (_links(),), _CALM, size.times) for n in size.agents]
-    return [*pieces, Piece(size.agents[1], (_links(), _links(gamma_d=_SLOW[-1])), _PRINTED, size.times)]
-
-
 def _perform(request: Request) -> Findings:
-    size, pieces, found = _SIZES[request.scale], plan(request.scale), list[np.ndarray]()
+    size, pieces, found = SIZES[request.scale], plan(request.scale), list[np.ndarray]()
     folder = request.out / named(NAME, request, EXHIBIT.scales[request.scale].seeds)
     for number, piece in enumerate(pieces):
         request.progress(f"{piece.agents} agents", number / len(pieces))
-        found.append(_kept(folder, piece, request.seeds))
+        found.append(errors_of(piece, request.seeds, folder))
     measured = gathered(size.agents, size.times, dict(zip(size.agents, found, strict=False)), found[-1])
     return Findings(claims(measured, request.seeds), pictures(measured))
-
-
-def _kept(folder: Path, piece: Piece, seeds: Sequence[int]) -> np.ndarray:
-    links, rule = [list(one) for one in piece.links], piece.rule.name
-    asked = {"links": links, "rule": rule, "seeds": list(seeds), "times": list(piece.times)}
-    return kept(folder / f"agents-{piece.agents}-{rule}.json", asked, partial(piece.run, seeds))
 
 
 def gathered(
@@ -161,20 +63,20 @@ def gathered(
 ) -> Measured:
     """What was measured, sorted by what it is measured against."""
     late = {n: (errors * np.array(times))[..., -_LATE:].mean(-1) for n, errors in found.items()}  # (links, seed)
-    base, usual = agents[1], _SLEEPY.index(2)
-    delays = [late[base][usual] if d == 2 else late[base][len(_SLEEPY) + k - (k > 1)] for k, d in enumerate(_SLOW)]
+    base, usual = agents[1], SLEEPY.index(2)
+    delays = [late[base][usual] if d == 2 else late[base][len(SLEEPY) + k - (k > 1)] for k, d in enumerate(SLOW)]
     counts = [late[n][usual if n == base else 0] for n in agents]
-    sleep = late[base][: len(_SLEEPY)].T
+    sleep = late[base][: len(SLEEPY)].T
     return Measured(times, agents, printed[0], printed[1], np.array(counts).T, sleep, np.array(delays).T)
 
 
 def claims(measured: Measured, seeds: Sequence[int]) -> list[Claim]:
     """Decided by powers fitted to means over seeds, with jackknife intervals."""
-    factors = [gap_factor(1 / w, w) for w in _SLEEPY]
+    factors = [gap_factor(1 / w, w) for w in SLEEPY]
     in_time = _power(measured.against_time, measured.times)
     in_agents = _power(measured.against_agents, measured.agents)
-    in_sleep, in_factor = (_power(measured.against_sleep, x) for x in (_SLEEPY, factors))
-    in_delay = _power(measured.against_delay, _SLOW)
+    in_sleep, in_factor = (_power(measured.against_sleep, x) for x in (SLEEPY, factors))
+    in_delay = _power(measured.against_delay, SLOW)
     ratios = measured.late_messages[:, -1] / measured.against_time[:, -1]
     means = ", ".join(f"{value:.3g}" for value in measured.against_sleep.mean(0) / measured.times[-1])
     return [
@@ -265,12 +167,12 @@ def pictures(measured: Measured) -> list[Picture]:
     first.add_scatter(x=list(measured.times), y=slope, name="1/T", line={"color": "#8C8C8C", "dash": "dot"})
     second = go.Figure()
     _points(second, 0, "n", measured.agents, measured.against_agents)
-    _points(second, 1, "Gamma_w", _SLEEPY, measured.against_sleep)
-    _points(second, 2, "Gamma_d", _SLOW, measured.against_delay)
-    factors = np.array([gap_factor(1 / w, w) for w in _SLEEPY])
+    _points(second, 1, "Gamma_w", SLEEPY, measured.against_sleep)
+    _points(second, 2, "Gamma_d", SLOW, measured.against_delay)
+    factors = np.array([gap_factor(1 / w, w) for w in SLEEPY])
     scaled = factors * (measured.against_sleep.mean(0) / factors).mean()
     second.add_scatter(
-        x=list(_SLEEPY), y=scaled.tolist(), name="E[g^2] / E[g]", line={"color": "#8C8C8C", "dash": "dot"}
+        x=list(SLEEPY), y=scaled.tolist(), name="E[g^2] / E[g]", line={"color": "#8C8C8C", "dash": "dot"}
     )
     said = "Noisy quadratics, u = 1, batches of 1, 30 % loss; mean and standard error over seeds."
     return [

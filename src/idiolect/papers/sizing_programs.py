@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from idiolect.papers import (
     proposition_exhibit,
+    proposition_pieces,
     rate_exhibits,
     rate_pieces,
     round_exhibits,
@@ -72,11 +73,11 @@ def _rounds(scale: str, seeds: Seeds) -> list[Program]:
 
 
 def _proposition(scale: str, seeds: Seeds) -> list[Program]:
-    def program(piece: proposition_exhibit.Piece) -> Program:
+    def program(piece: proposition_pieces.Piece) -> Program:
         kind = piece.agents, len(piece.links)
         return Program(kind, len(piece.links), piece.times[-1], 1000, 1, lambda rounds: piece.run(seeds, rounds))
 
-    return [program(piece) for piece in proposition_exhibit.plan(scale)]
+    return [program(piece) for piece in proposition_pieces.plan(scale)]
 
 
 def _theorem(scale: str, seeds: Seeds) -> list[Program]:
