@@ -15,7 +15,8 @@ At the `paper` scale every experiment is built and started: `idiolect reproduce 
 turns and evaluations of every algorithm on its first seed, and reckons what all of them take. The times are
 **estimates**. Those of a GPU were not measured: turns are scaled by the rate of large matrix products in float32,
 measured here, over {GPU_RATE / 1e12:g} TFLOP/s (what is stated of an A100), and a local step takes at least
-{STEP_FLOOR * 1e3:g} ms, about twenty kernels' starts."""
+{STEP_FLOOR * 1e3:g} ms, about twenty kernels' starts. What is measured without a run, such as the noise of
+estimates in Theorem 4.5, is not counted."""
 
 
 def told(exhibit: Exhibit, sizing: Sizing) -> list[str]:
