@@ -42,8 +42,7 @@ _EARLIER = (
     "",
     "Exhibits named as not run have no committed run of their recipe as it is. They have been run before, with recipes "
     "that have changed since (settings of every method's own, fresh seeds, larger tests), and "
-    "[reproduction-earlier.md](reproduction-earlier.md) has what they came to then; where a later run was kept back, "
-    "because it turned out to be unfair to a rival, [results.md](results.md) has its numbers and says why.",
+    "[reproduction-earlier.md](reproduction-earlier.md) has what they came to then.",
 )
 
 
