@@ -8,6 +8,7 @@ from idiolect import Choice, Experiment, NamedAlgorithm, UserMistake, load_recip
 from idiolect.cli import main
 from idiolect.experiments.recipe_files import completed
 from idiolect.experiments.recipe_tables import OwnTraining
+from idiolect.results.beginning import alone_in
 from idiolect.tuning import Search, Study, Trial, judging, read_search, tune
 from idiolect.tuning.search_space import searches_of, settings_of, with_settings
 
@@ -157,6 +158,17 @@ def test_trials_of_something_else_are_refused_with_the_difference_named(tmp_path
     (tmp_path / "tuned.toml").unlink()
     with pytest.raises(UserMistake, match=r"has trials, but no tuned.toml"):
         tune(experiment("fedavg"), other, trials=1, seeds=[5], out=tmp_path)
+
+
+def test_two_processes_do_not_try_in_one_folder_and_the_second_leaves_it_as_it_is(tmp_path):
+    searches = [read_search("training.step_size=0.01|0.1")]
+    tune(experiment("fedavg"), searches, trials=1, seeds=[5], out=tmp_path)
+    before = (tmp_path / "journal.log").read_bytes()
+    with alone_in(tmp_path), pytest.raises(UserMistake, match="is in use: another process runs there"):
+        tune(experiment("fedavg"), searches, trials=2, seeds=[5], out=tmp_path)
+    assert (tmp_path / "journal.log").read_bytes() == before
+    _, (study,) = tune(experiment("fedavg"), searches, trials=2, seeds=[5], out=tmp_path)
+    assert len(study.trials) == 2
 
 
 def test_a_trial_that_diverges_is_noted_and_never_chosen(tmp_path):

@@ -39,7 +39,7 @@ def begin_folder(path: Path, experiment: Experiment, *, clock: str = "virtual") 
         make_folder(path)
     except OSError as reason:
         raise _unwritable(path, reason) from None
-    with _locked(path):
+    with alone_in(path):
         # Only now can nobody else write here: what was seen before may have changed.
         check_clock(path, clock)
         check_folder(path, experiment)
@@ -58,7 +58,7 @@ def begin_folder(path: Path, experiment: Experiment, *, clock: str = "virtual") 
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def alone_in(path: Path) -> Iterator[None]:
     """While this lasts, no other process can run here. The lock of a process that is gone is no lock."""
     lock = FileLock(path / LOCK, timeout=0)
     try:

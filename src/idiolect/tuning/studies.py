@@ -7,7 +7,8 @@ finished trial, so that a study that was interrupted goes on. With halving, most
 (`idiolect.tuning.halving`), by the same rule for each algorithm, so that each has the same budget.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from idiolect.experiments.sources import source_of
 from idiolect.experiments.value import Experiment
 from idiolect.files import write_atomically
 from idiolect.interface import first_models
+from idiolect.results.beginning import alone_in
 from idiolect.results.trained_models import identified
 from idiolect.tuning.halving import Halving, read_halving
 from idiolect.tuning.judging import Judge
@@ -140,18 +142,18 @@ def tune(
     rungs = read_halving(halving)
     how: dict[str, Any] = {"seeds": list(seeds), "search": _told(searches)}
     how |= {"halving": halving, "trials": trials} if halving else {}  # without it, more trials can be added later
-    _check_folder(folder, {**describe(experiment), "tuning": how})
-    here = identified(experiment.replace(seeds=list(seeds)))
-    starts = first_models(here, folder, notice=lambda sentence: None, data_dir=data_dir, stop=stop)
-    asked = _Asked(folder, rungs, trials, progress)
-    found = {line.label or line.name: asked.study(experiment, line, searches) for line in _named(experiment)}
-    if jobs > 1:
-        source = source_of(experiment, tuple(code), data_dir, who=f"--jobs is {jobs}, whose processes")
-        judge_side_by_side(found, jobs, source, tuple(seeds), folder, stop)
-    else:
-        judge = Judge(here, starts, data_dir)
-        for label, study in found.items():
-            judge_in_order(study, partial(judge.asked, label), stop)
+    with _begun(folder, {**describe(experiment), "tuning": how}):
+        here = identified(experiment.replace(seeds=list(seeds)))
+        starts = first_models(here, folder, notice=lambda sentence: None, data_dir=data_dir, stop=stop)
+        asked = _Asked(folder, rungs, trials, progress)
+        found = {line.label or line.name: asked.study(experiment, line, searches) for line in _named(experiment)}
+        if jobs > 1:
+            source = source_of(experiment, tuple(code), data_dir, who=f"--jobs is {jobs}, whose processes")
+            judge_side_by_side(found, jobs, source, tuple(seeds), folder, stop)
+        else:
+            judge = Judge(here, starts, data_dir)
+            for label, study in found.items():
+                judge_in_order(study, partial(judge.asked, label), stop)
     studies = [_study(label, study.tried()) for label, study in found.items()]
     lines = [with_settings(line, one.best.settings) for line, one in zip(_named(experiment), studies, strict=True)]
     chosen = Chosen(
@@ -165,17 +167,25 @@ def tune(
     return completed(experiment.replace(algorithms=lines, chosen=chosen)), studies
 
 
+@contextmanager
+def _begun(folder: Path, tables: dict[str, Any]) -> Iterator[None]:
+    """The folder of these trials, made if it is not there, while no other process can try anything in it."""
+    _check_folder(folder, tables)  # before anything is left in a folder of somebody else's
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone_in(folder):
+        _check_folder(folder, tables)  # what was seen before may have changed
+        write_atomically(folder / TUNED, tomli_w.dumps(tables).encode())
+        yield
+
+
 def _check_folder(folder: Path, tables: dict[str, Any]) -> None:
-    """Note what is tuned, and refuse a folder that has trials of something else: they could not be compared."""
+    """Refuse a folder that has trials of something else: they could not be compared."""
     noted = folder / TUNED
     if noted.is_file():
         if found := difference(read_toml(noted.read_text("utf-8"), str(noted)), tables):
             raise UserMistake(f"--out {folder} has trials of another experiment or search: {found}; name a new folder")
-        return
-    if (folder / JOURNAL).exists():
+    elif (folder / JOURNAL).exists():
         raise UserMistake(f"--out {folder} has trials, but no {TUNED} that says of what; name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(noted, tomli_w.dumps(tables).encode())
 
 
 def _named(experiment: Experiment) -> list[NamedAlgorithm]:
