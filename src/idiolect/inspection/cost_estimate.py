@@ -4,6 +4,7 @@ An estimate, not a promise. Time: a few client turns and a few evaluations of ev
 the first seed's data and timeline, and again: the first time tells what compiling takes, the others what a turn takes.
 Times the numbers of turns and evaluations of the whole run, times the seeds. What is not in it: references, pictures,
 exports, checkpoints, and whatever else the machine has to do meanwhile.
+`idiolect.inspection.turn_times` takes these turns.
 
 Memory: what this process has needed at most so far (interpreter, compiler, data, working memory of the turns it took),
 plus what only a whole run holds: what clients keep between turns, and models that are under way.
@@ -17,25 +18,22 @@ import jax
 import numpy as np
 
 from idiolect.contracts import Algorithm, Problem
-from idiolect.engines import LOOK_AHEAD, Program, Snapshot, Workers, simulate
-from idiolect.engines.serverless import Lane, PeerProgram, simulate_peers
+from idiolect.engines import LOOK_AHEAD, Program, Workers
+from idiolect.engines.serverless import Lane, PeerProgram
 from idiolect.engines.serverless.layout import build_layout, first_models, first_own
 from idiolect.engines.side_by_side import Batching, batching_of
 from idiolect.engines.tree_store import MemoryBudget
 from idiolect.errors import Diverged, Refused
-from idiolect.evaluation.scoring import scored_split
-from idiolect.evaluation.scoring_clients import evaluate
 from idiolect.experiments.building import BuiltSeed
 from idiolect.experiments.evaluation_plan import EvaluationPlan, plan_evaluation
 from idiolect.experiments.preparing import Prepared, prepare_cell
 from idiolect.experiments.value import Experiment
 from idiolect.inspection.peak_memory import peak_bytes
+from idiolect.inspection.turn_times import scored, watch_rounds, watch_scores, watch_turns
 from idiolect.network import Timeline
 from idiolect.network.round_tables import Rounds, oldest, taken_in
 from idiolect.trees import bytes_of
 
-_SECONDS = 1.0  # of turns to watch, about
-_TURNS = 400  # to watch, at most
 _ASKED = 4  # clients who show how much a client keeps
 
 
@@ -120,19 +118,19 @@ def _cost(
     prepared = prepare_cell(problem, algorithm, plan.budget)
     try:
         if isinstance(table, Rounds):
-            snapshot, compiling, each = _watch_rounds(prepared, problem, table, workers, seeds[0])
+            snapshot, compiling, each = watch_rounds(prepared, problem, table, workers, seeds[0])
             kept, flying = _peer_bytes(prepared, problem, table, seeds[0]) * len(seeds), 0
             # Seeds go side by side, as many as there are workers.
             updates, length = int(table.awake.sum()), table.length * math.ceil(len(seeds) / workers.count)
         else:
-            snapshot, compiling, each = _watch_turns(prepared, problem, table, workers, seeds[0])
+            snapshot, compiling, each = watch_turns(prepared, problem, table, plan, workers, seeds[0])
             kept, flying = _server_bytes(prepared, problem, table, workers, seeds[0])
             updates = int(table.delivered.sum())
             length = updates * len(seeds)
-        more, score = _watch_scores(prepared, problem, snapshot, plan, workers, seeds[0])
+        more, score = watch_scores(prepared, problem, snapshot, plan, workers, seeds[0])
     except (Diverged, Refused) as reason:
         return Cost(label, _updates(table), 0.0, 0.0, 0.0, 0.0, 0, 0, str(reason))
-    scores = len(plan.times) * _scored(problem, plan) * len(seeds)
+    scores = len(plan.times) * scored(problem, plan) * len(seeds)
     seconds = compiling + more + each * length + score * scores
     turn = each * table.length / max(updates, 1) if isinstance(table, Rounds) else each
     program = prepared.program
@@ -142,79 +140,6 @@ def _cost(
 
 def _updates(table: Timeline | Rounds) -> int:
     return int(table.awake.sum() if isinstance(table, Rounds) else table.delivered.sum())
-
-
-def _watch_turns(
-    prepared: Prepared, problem: Problem, table: Timeline, workers: Workers, seed: int
-) -> tuple[Snapshot, float, float]:
-    """What the first turns of the timeline came to, the seconds for compiling, and those for one turn."""
-    program = prepared.program
-    assert isinstance(program, Program)
-
-    def run(turns: int) -> tuple[Snapshot, float]:
-        part, began = Timeline(*(column[:turns] for column in table)), time.perf_counter()
-        times = [float(part.arrived.max())]
-        *_, last = simulate(program, problem.clients, part, workers, seed=seed, times=times)
-        jax.block_until_ready(last.params)  # type: ignore[no-untyped-call]
-        return last, time.perf_counter() - began
-
-    few = min(2 * workers.count, table.turns)
-    _, first = run(few)
-    snapshot, again = min((run(few) for _ in range(3)), key=lambda ran: ran[1])  # others may be at work
-    each = again / max(int(table.delivered[:few].sum()), 1)
-    more = int(min(_TURNS, table.turns, few * _SECONDS / max(again, 1e-9)))
-    extra = int(table.delivered[few:more].sum())
-    if extra:
-        snapshot, longer = run(more)
-        if longer > again:
-            each = (longer - again) / extra  # what it takes to begin a run is in both
-    return snapshot, max(0.0, first - again), each
-
-
-def _watch_rounds(
-    prepared: Prepared, problem: Problem, table: Rounds, workers: Workers, seed: int
-) -> tuple[Snapshot, float, float]:
-    """The same of rounds without a server: seconds for one round of one seed."""
-    program = prepared.program
-    assert isinstance(program, PeerProgram)
-    pauses = [2**k for k in range(10) if 2**k <= table.length]
-    shown = simulate_peers(program, [Lane(problem.clients, table, seed)], workers, times=pauses)
-    stamps, snapshot = [time.perf_counter()], None
-    for done, snapshots in zip(pauses, shown, strict=True):
-        snapshot = snapshots[0]
-        snapshot.check()
-        stamps.append(time.perf_counter())
-        if done > 1 and stamps[-1] - stamps[-2] > _SECONDS / 2:
-            break
-    assert snapshot is not None, "a run has at least one round"
-    rounds = pauses[len(stamps) - 2] // 2 or 1
-    each = (stamps[-1] - stamps[-2]) / rounds
-    return snapshot, max(0.0, stamps[1] - stamps[0] - each), each
-
-
-def _watch_scores(
-    prepared: Prepared, problem: Problem, snapshot: Snapshot, plan: EvaluationPlan, workers: Workers, seed: int
-) -> tuple[float, float]:
-    """The seconds for compiling, and those for scoring one client."""
-
-    def run(clients: int) -> tuple[int, float]:
-        budget, began = plan.budget._replace(at_most=clients), time.perf_counter()
-        found = evaluate(prepared.score, prepared.metrics, problem.clients, snapshot, budget, workers, seed=seed)
-        return len(found), time.perf_counter() - began
-
-    few = min(2 * workers.count, _scored(problem, plan))
-    _, first = run(few)
-    scored, again = run(few)
-    return max(0.0, first - again), again / scored
-
-
-def _scored(problem: Problem, plan: EvaluationPlan) -> int:
-    """How many clients are scored at a time."""
-    has, unseen = scored_split(problem.clients, plan.budget).sizes > 0, np.zeros(problem.clients.total, bool)
-    unseen[list(problem.clients.unseen)] = True
-    groups = [int((has & ~unseen).sum()), int((has & unseen).sum())]
-    most = plan.budget.at_most
-    return sum(count if most is None else min(count, most) for count in groups)
 
 
 def _server_bytes(
