@@ -49,6 +49,7 @@ _WHERE = {
     "problem": "problems.supervised",
     "run": "interface",
     "stateless": "contracts",
+    "take_over": "interface",
     "timeline": "network",
     "write_report": "report.writing",
 }
@@ -111,6 +112,7 @@ __all__ = [
     "protocol",
     "run",
     "stateless",
+    "take_over",
     "timeline",
     "token_model",
     "topology",
@@ -157,7 +159,7 @@ if TYPE_CHECKING:
     from idiolect.export.run_models import export_models
     from idiolect.inspection.experiment_inspection import inspect_experiment
     from idiolect.inspection.width_advice import advise_widths
-    from idiolect.interface import run
+    from idiolect.interface import run, take_over
     from idiolect.learning import learn
     from idiolect.network import Delay, Links, Network, Timeline, timeline
     from idiolect.problems.supervised import problem

@@ -28,6 +28,7 @@ from idiolect.results.run import Run
 from idiolect.results.seed_notes import mend_notes, note_seed
 from idiolect.results.summary import when_ended
 from idiolect.results.summary_files import write_summary
+from idiolect.results.taking_over import read_other, take_cells
 from idiolect.results.trained_models import TrainedModels, identified, open_trained
 
 
@@ -107,6 +108,45 @@ def run(
             mend_notes(folder, chosen, seed, where)
         folder.forget_checkpoints()
         return _summed_up(Run(out, chosen, runnable=True, data_dir=where, advice=first.advice))
+
+
+def take_over(
+    experiment: Experiment | Callable[[], Experiment] | str,
+    *settings: str,
+    out: str | Path,
+    other: str | Path,
+    data_dir: str | Path | None = None,
+) -> int:
+    """Begin a run folder with the cells of another run that are the same in this experiment.
+
+    After an algorithm or a seed was added, or one algorithm was set otherwise, `run` then runs only what differs. A
+    cell is the same if its algorithm with all options, its seed, the problem, the network and the evaluation are. Cells
+    of algorithms without a server are not taken.
+
+    Args:
+        experiment: As `run` takes it.
+        settings: `path.to.key=value` on top of a recipe.
+        out: The folder of the new run.
+        other: The folder of the run that has some of its cells.
+        data_dir: Where data sets lie.
+
+    Returns:
+        How many cells were taken.
+
+    Example:
+        >>> import idiolect
+        >>> mine = idiolect.Experiment(idiolect.Choice("quadratics", {"clients": 4}), ["fedavg"], horizon=40.0)
+        >>> _ = idiolect.run(mine, out=tmp / "before")
+        >>> more = mine.replace(algorithms=["fedavg", "fedasync"])
+        >>> idiolect.take_over(more, out=tmp / "after", other=tmp / "before")
+        1
+    """
+    where = None if data_dir is None else Path(data_dir)
+    chosen = with_digests(identified(_experiment(experiment, settings, lambda sentence: None)), where)
+    read_other(Path(other))  # before a folder is made for it
+    with begin_folder(Path(out), chosen) as folder:
+        folder.check(chosen)
+        return take_cells(folder, chosen, Path(other))
 
 
 def first_models(

@@ -39,6 +39,9 @@ def add(commands: Any) -> None:
     run.add_argument("recipe", nargs="?", default="demo", help=RECIPE_HELP)
     ask_for_recipe(run)
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; an unfinished run there goes on")
+    run.add_argument(
+        "--take-from", type=Path, metavar="RUN", help="a run whose cells with the same settings are taken over"
+    )
     run.add_argument("--timeline", type=Path, metavar="FILE", help="run on this timeline (CSV) instead of a drawn one")
     resume = commands.add_parser("resume", help="go on with a run that was interrupted, or killed", epilog=_CODES)
     resume.set_defaults(command=_resume)
@@ -93,9 +96,18 @@ def _run(options: argparse.Namespace) -> int:
         settings.append(f"timeline={json.dumps(str(options.timeline.resolve()), ensure_ascii=False)}")
     experiment = read_experiment(options, settings)
     if options.out is not None:
-        return _go(experiment, options.out, options)
+        return _take_and_go(experiment, options.out, options)
     with claimed_folder(Path("runs"), experiment.name) as out:
-        return _go(experiment, out, options)
+        return _take_and_go(experiment, out, options)
+
+
+def _take_and_go(experiment: "Experiment", out: Path, options: argparse.Namespace) -> int:
+    if options.take_from is not None:
+        from idiolect.interface import take_over
+
+        taken = take_over(experiment, out=out, other=options.take_from, data_dir=options.data_dir)
+        say(f"{taken} of {len(experiment.labels) * len(experiment.seeds)} cells are taken from {options.take_from}")
+    return _go(experiment, out, options)
 
 
 def _resume(options: argparse.Namespace) -> int:

@@ -88,20 +88,23 @@ class RunFolder:
         return sum(self.has(label, seed) for label in experiment.labels for seed in experiment.seeds)
 
     def add(self, result: Result) -> None:
-        """Keep a finished cell: its timeline, its parameters and, last, its results with the digests of those."""
-        owner = self.owner("cell", result.label, result.seed)
-        suffix, table = _written(result.table)
-        files = {
-            f"timelines/{owner.name}-seed{owner.seed}{suffix}": table,
-            self._params(owner): _tensors(result, owner),
-        }
+        """Keep a finished cell."""
+        self.keep(result.record, result.table, _tensors(result))
+
+    def keep(self, cell: CellRecord, table: Timeline | Rounds, tensors: Mapping[str, np.ndarray]) -> None:
+        """Keep a cell's timeline, its parameters and, last, its results with the digests of those."""
+        owner = self.owner("cell", cell.label, cell.seed)
+        suffix, written = _written(table)
+        # One text and no more: safetensors shuffles them, but equal runs should leave equal files.
+        params = save(dict(tensors), metadata={"belongs_to": json.dumps(owner._asdict())})
+        files = {f"timelines/{owner.name}-seed{owner.seed}{suffix}": written, self._params(owner): params}
         for name, content in files.items():
             write_atomically(self.path / name, content)
         digests = {
             name: digest_of(content) if isinstance(content, bytes) else digest_of_file(self.path / name)
             for name, content in files.items()
         }
-        self.add_cell(result.record, digests)
+        self.add_cell(cell, digests)
 
     def add_cell(self, cell: CellRecord, files: Mapping[str, str]) -> None:
         """Keep the results of a cell, with the digests of its other files."""
@@ -248,9 +251,8 @@ def _written(table: Timeline | Rounds) -> tuple[str, bytes | Callable[[IO[bytes]
     return ".csv", write_timeline(table).encode()
 
 
-def _tensors(result: Result, owner: Owner) -> bytes:
+def _tensors(result: Result) -> dict[str, np.ndarray]:
     tensors = names_of("server", result.params) | names_of("groups", result.groups)
     for client, state in result.personal.items():
         tensors |= names_of(f"client{client}", state)
-    # One text and no more: safetensors shuffles them, but equal runs should leave equal files.
-    return save(as_tensors(tensors), metadata={"belongs_to": json.dumps(owner._asdict())})
+    return as_tensors(tensors)
