@@ -75,7 +75,7 @@ CIFAR = Trial(
     {
         "quick": Size("digits, 5 clients, time 20, four methods", (0, 1), "persafl-cifar10", partial(_tiny, 3)),
         "desk": Size(
-            "15,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 180", _CIFAR_SEEDS, "persafl-cifar10"
+            "30,000 of CIFAR-10's images, 30 clients, CNN with 3 + 3 layers, time 180", _CIFAR_SEEDS, "persafl-cifar10"
         ),
         "paper": Size(
             "all of CIFAR-10, 30 clients, CNN with 3 + 3 layers, time 150",
