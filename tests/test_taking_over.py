@@ -71,6 +71,18 @@ def test_cells_without_a_server_are_run_anew(tmp_path):
     assert [file.stem for file in (tmp_path / "after/cells").iterdir()] == ["fedavg-seed0"]
 
 
+def test_models_that_were_trained_first_are_taken_as_well(tmp_path):
+    start = {"pretrain": {"name": "fedavg"}, "horizon": 20.0}
+    run(experiment("fedasync", start=start), out=tmp_path / "before")
+    more = experiment("fedasync", "fedbuff", start=start, seeds=[0, 1, 2])
+    assert take_over(more, out=tmp_path / "after", other=tmp_path / "before") == 2
+    assert {file.stem for file in (tmp_path / "after/start/cells").iterdir()} == {"fedavg-seed0", "fedavg-seed1"}
+    run(more, out=tmp_path / "after")
+    run(more, out=tmp_path / "whole")
+    for part in (".", "start"):
+        assert kept(tmp_path / "after" / part) == kept(tmp_path / "whole" / part)
+
+
 def test_who_dies_while_taking_takes_the_rest_later(before, tmp_path, monkeypatch):
     class Died(BaseException):
         pass

@@ -31,6 +31,8 @@ from idiolect.results.summary_files import write_summary
 from idiolect.results.taking_over import read_other, take_cells
 from idiolect.results.trained_models import TrainedModels, identified, open_trained
 
+START = "start"  # the folder of the run that trains the first models
+
 
 def run(
     experiment: Experiment | Callable[[], Experiment] | str = "demo",
@@ -120,8 +122,8 @@ def take_over(
     """Begin a run folder with the cells of another run that are the same in this experiment.
 
     After an algorithm or a seed was added, or one algorithm was set otherwise, `run` then runs only what differs. A
-    cell is the same if its algorithm with all options, its seed, the problem, the network and the evaluation are. Cells
-    of algorithms without a server are not taken.
+    cell is the same if its algorithm with all options, its seed, the problem, the network and the evaluation are.
+    Models that were trained first are taken as well; cells of algorithms without a server are not.
 
     Args:
         experiment: As `run` takes it.
@@ -146,7 +148,10 @@ def take_over(
     read_other(Path(other))  # before a folder is made for it
     with begin_folder(Path(out), chosen) as folder:
         folder.check(chosen)
-        return take_cells(folder, chosen, Path(other))
+        taken = take_cells(folder, chosen, Path(other))
+    if trains_first(chosen) and (Path(other) / START).is_dir():
+        take_over(completed(pretraining(chosen)), out=Path(out) / START, other=Path(other) / START, data_dir=where)
+    return taken
 
 
 def first_models(
@@ -156,11 +161,11 @@ def first_models(
 
     What trains them is a run of its own in the folder `start`, which goes on like any other if it is interrupted.
     """
-    if experiment.start is not None and experiment.start.pretrain is not None:
+    if trains_first(experiment):
         before = completed(pretraining(experiment))
         when = when_ended(before.horizon, before.rounds)
         notice(f"training {before.labels[0]} first, whose models {when} are those that all others begin with")
-        check_end(run(before, out=out / "start", notice=notice, **others))
+        check_end(run(before, out=out / START, notice=notice, **others))
     return trained_models(experiment, out)
 
 
@@ -172,8 +177,13 @@ def trained_models(experiment: Experiment, out: Path) -> Callable[[BuiltSeed], P
     if start.pretrain is None:
         trained = open_trained(start)
     else:
-        trained = TrainedModels(out / "start", completed(pretraining(experiment)).labels[0])
+        trained = TrainedModels(out / START, completed(pretraining(experiment)).labels[0])
     return lambda built: trained.model(built.seed, built.problem)
+
+
+def trains_first(experiment: Experiment) -> bool:
+    """Do its algorithms begin with models that it trains itself?"""
+    return experiment.start is not None and experiment.start.pretrain is not None
 
 
 def check_end(found: Run) -> Run:
