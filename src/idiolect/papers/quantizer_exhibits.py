@@ -5,6 +5,7 @@ from typing import NamedTuple
 from idiolect.papers import qupel_sizes as sizes
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Table
 from idiolect.papers.figures import Bars, bars
+from idiolect.papers.findings import FoundOut, at_the_desk
 from idiolect.papers.trials import FinishedTrial, carry_out
 from idiolect.papers.verdicts import above, spread
 from idiolect.report.page import Picture
@@ -42,8 +43,8 @@ _ORDER = (
 )
 
 
-def table_1_claims(ran: FinishedTrial) -> list[Claim]:
-    """Every method above the next."""
+def table_1_claims(ran: FinishedTrial, found: FoundOut) -> list[Claim]:
+    """Every method above the next; `found` has why one is not, by its label."""
     return [
         above(
             f"{_METHODS[first].words[0].upper()}{_METHODS[first].words[1:]} is above {_METHODS[second].words}",
@@ -52,6 +53,7 @@ def table_1_claims(ran: FinishedTrial) -> list[Claim]:
             ran.seeds,
             paper=_printed(first, second),
             size=_size(first, second),
+            finding=found(first),
         )
         for first, second in _ORDER
         if {first, second} <= set(ran.labels)
@@ -80,7 +82,8 @@ def _table_1(request: Request) -> Findings:
     figure = bars(names, series, "Test accuracy of the rounded model", "", "accuracy")
     caption = "One client. Mean over seeds with their standard deviation, beside what the paper prints."
     table = Table("Table 1, the paper's numbers beside ours", ["", "here", "paper, ResNet-20", "ResNet-32"], rows)
-    return Findings(table_1_claims(ran), [Picture(figure, caption)], [table], [ran.folder], ran.seconds)
+    claims = table_1_claims(ran, at_the_desk("qupel-table-1", request, sizes.ALONE_SEEDS))
+    return Findings(claims, [Picture(figure, caption)], [table], [ran.folder], ran.seconds)
 
 
 def _numbers(method: _Method) -> list[str]:
