@@ -8,6 +8,7 @@ from idiolect.experiments.records import ReferenceRecord
 from idiolect.papers import (
     findings,
     persa_fl_exhibits,
+    quantizer_exhibits,
     qupel_exhibits,
     qupel_sizes,
     ranking_exhibits,
@@ -22,6 +23,7 @@ from tests.exhibits.made import SEEDS, made
 DESK = {
     "persa-fl-fig-2b": (persa_fl_exhibits, persa_fl_exhibits.MNIST),
     "persa-fl-fig-2c": (persa_fl_exhibits, persa_fl_exhibits.CIFAR),
+    "qupel-table-1": (quantizer_exhibits, qupel_sizes.ALONE),
     "qupel-table-2": (qupel_exhibits, qupel_sizes.TOGETHER),
     "qupel-fig-1": (qupel_exhibits, qupel_sizes.TOGETHER),
     "qupel-table-3": (qupel_exhibits, qupel_sizes.TOGETHER),
