@@ -124,6 +124,16 @@ def test_a_damaged_cell_is_refused_in_a_sentence_and_is_not_taken(before, tmp_pa
     assert not list((tmp_path / "after/cells").iterdir())
 
 
+@pytest.mark.parametrize("name", ["../secret", "timelines/../../secret.csv", "timelines/fedavg-seed0./../secret.csv"])
+def test_no_name_in_a_cell_leads_out_of_its_run(tmp_path, name):
+    run(experiment("fedavg", seeds=[0]), out=tmp_path / "before")
+    folder = run_folder.RunFolder(tmp_path / "before")
+    folder.add_cell(folder.cell("fedavg", 0), {name: "0" * 64})
+    with pytest.raises(UserMistake, match="no file of this cell"):
+        take_over(experiment("fedavg"), out=tmp_path / "after", other=tmp_path / "before")
+    assert not list((tmp_path / "after/cells").iterdir())
+
+
 @pytest.mark.parametrize("recipe", [None, "", "algorithms = 3", "algorithms = [3]"])
 def test_what_is_no_run_is_one_sentence(tmp_path, capsys, recipe):
     text = 'horizon = 20\n[problem]\nname = "quadratics"\n[[algorithms]]\nname = "fedavg"\n'

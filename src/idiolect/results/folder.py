@@ -195,7 +195,12 @@ class RunFolder:
             )
 
     def _files(self, label: str, seed: int) -> dict[str, str]:
-        return self._read_cell(label, seed, lambda record: {str(k): str(v) for k, v in record["files"].items()})
+        files = self._read_cell(label, seed, lambda record: {str(k): str(v) for k, v in record["files"].items()})
+        for name in files:  # from a file, and about to become paths
+            room, _, file = name.partition("/")
+            if room not in ("timelines", "params") or not file.startswith(f"{label}-seed{seed}.") or _leaves(file):
+                raise UserMistake(f"{self._cell(label, seed)} names {name[:80]!r}, which is no file of this cell")
+        return files
 
     def _read_cell(self, label: str, seed: int, read: Callable[[dict[str, Any]], T]) -> T:
         path = self._cell(label, seed)
@@ -214,6 +219,10 @@ class RunFolder:
 
     def _cell(self, label: str, seed: int) -> Path:
         return self.path / "cells" / f"{label}-seed{seed}.json"
+
+
+def _leaves(name: str) -> bool:
+    return "/" in name or "\\" in name
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
