@@ -9,11 +9,12 @@ pytestmark = pytest.mark.slow
 
 def test_a_fifth_of_flipped_updates_ruins_the_mean_and_not_the_robust_combinations(tmp_path):
     accidents_only = "screening.too_large=1e4"  # or else most of these lies would be refused for their length
-    algorithms = run("robust-digits", accidents_only, out=tmp_path / "run").summary.algorithms
+    found = run("robust-digits", accidents_only, out=tmp_path / "run")
+    algorithms, seeds = found.summary.algorithms, found.experiment.seeds
     for name in ("fedavg", "fedbuff", "per_fedavg"):
         ruined = algorithms[f"{name}-mean"]
-        assert len(ruined.ended) == 3 or ruined.participating["global"].mean < 0.5
+        assert len(ruined.ended) == len(seeds) or ruined.participating["global"].mean < 0.5
         clean = algorithms[name].participating["personalized"]
         for kind in ("median", "trimmed", "clipped"):
             held = algorithms[f"{name}-{kind}"].participating["personalized"]
-            assert held.mean > clean.mean - max(2 * clean.std, 2 * held.std, 0.03), f"{name}-{kind}"
+            assert held.mean > clean.mean - 0.05, f"{name}-{kind}"
