@@ -21,8 +21,7 @@ from idiolect.problems.data.datasets import load_images
 
 pytestmark = pytest.mark.slow
 DATA = {
-    "persa-fl-fig-2b": "mnist",
-    "per-fedavg-fig-1": "mnist",
+    **dict.fromkeys(("persa-fl-fig-2b", "per-fedavg-fig-1", "per-fedavg-fig-1-settings"), "mnist"),
     **dict.fromkeys(("persa-fl-fig-2c", "qupel-table-1", "qupel-table-2", "qupel-fig-1", "qupel-table-3"), "cifar10"),
 }
 

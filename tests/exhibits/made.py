@@ -5,6 +5,7 @@ from pathlib import Path
 
 from idiolect.evaluation.scores import Spread
 from idiolect.experiments.records import CellRecord, ClientRecord, Point, ReferenceRecord
+from idiolect.papers.exhibit import Request
 from idiolect.papers.trials import FinishedTrial, Trial, experiment_of
 from idiolect.results.run import Run
 
@@ -78,3 +79,15 @@ def client(number: int, columns: Mapping[str, float]) -> ClientRecord:
 def noise(seed: int) -> float:
     """A little, and not the same on every seed."""
     return (0.001, -0.002, 0.0015)[seed]
+
+
+def verdicts(claims):
+    """How they were decided, in their order."""
+    return [claim.verdict for claim in claims]
+
+
+def perform(monkeypatch, module, exhibit, *runs):
+    """An exhibit's findings on these runs instead of real ones, in the order in which it asks for them."""
+    waiting = list(runs)
+    monkeypatch.setattr(module, "carry_out", lambda trial, request: waiting.pop(0))
+    return exhibit.perform(Request("desk", exhibit.scales["desk"].seeds, None))

@@ -32,6 +32,7 @@ _ALL = (
     persa_fl_exhibits.FIG_2C,
     rate_exhibits.TABLE_1,
     per_fedavg_exhibits.FIG_1,
+    per_fedavg_exhibits.FIG_1_SETTINGS,
     round_exhibits.THEOREM_4_5,
     quantizer_exhibits.TABLE_1,
     qupel_exhibits.TABLE_2,
