@@ -24,6 +24,7 @@ TRIALS = (
     persa_fl_exhibits.MNIST,
     persa_fl_exhibits.CIFAR,
     per_fedavg_exhibits.RUN,
+    per_fedavg_exhibits.TUNED,
     qupel_sizes.ALONE,
     qupel_sizes.TOGETHER,
     ranking_exhibits.RUN,

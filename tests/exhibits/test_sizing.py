@@ -8,9 +8,10 @@ from idiolect.cli import main
 from idiolect.inspection.cost_estimate import Cost
 from idiolect.papers import sizing
 from idiolect.papers.exhibits import EXHIBITS
-from idiolect.papers.sizing import GPU_RATE, STEP_FLOOR, Part, Sizing, size_up
+from idiolect.papers.sizing import GPU_RATE, STEP_FLOOR, TRIALS, Part, Sizing, size_up, trials_at
 from idiolect.papers.sizing_page import long, read_sizings, section, told, write_sizings
 from idiolect.papers.sizing_programs import PROGRAMS, Program, reckon
+from idiolect.papers.trials import experiment_of
 
 WITHOUT_LEARNING = {"persa-fl-fig-1", "persa-fl-fig-2a", "pars-push-fig-1-settings", "pars-push-fig-3"}
 SIZED = Sizing("memrl-fig-1", "paper", [Part("a", 2, 3, 600, 3600.0, 60.0), Part("b", 1, 3, 30, 60.0, 6.0)], 1.7e11, [])
@@ -120,3 +121,14 @@ def test_only_what_the_page_shows_is_committed(arguments, says, capsys):
     error = capsys.readouterr().err
     assert says in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_what_an_exhibit_runs_at_a_scale_is_there_at_that_scale(name):
+    for scale in ("quick", "desk", "paper"):
+        for trial in trials_at(name, scale):
+            assert experiment_of(trial, scale).labels
+
+
+def test_further_seeds_for_one_claim_are_sized_up_at_the_desk_only():
+    assert [len(trials_at("qupel-table-2", scale)) for scale in ("quick", "desk", "paper")] == [1, 2, 1]

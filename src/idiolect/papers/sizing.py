@@ -43,6 +43,7 @@ TRIALS: dict[str, tuple[Trial, ...]] = {  # the exhibits that learn, and their r
     "persa-fl-fig-2b": (persa_fl_exhibits.MNIST,),
     "persa-fl-fig-2c": (persa_fl_exhibits.CIFAR,),
     "per-fedavg-fig-1": (per_fedavg_exhibits.RUN,),
+    "per-fedavg-fig-1-settings": (per_fedavg_exhibits.TUNED,),
     "qupel-table-1": (qupel_sizes.ALONE,),
     "qupel-table-2": (qupel_sizes.TOGETHER, qupel_sizes.THREE_BITS),
     "qupel-fig-1": (qupel_sizes.TOGETHER,),
@@ -83,9 +84,14 @@ class Sizing(NamedTuple):
         return sum(part.gpu for part in self.parts)
 
 
+def trials_at(exhibit: str, scale: str) -> list[Trial]:
+    """The runs that an exhibit needs at this scale; further seeds for one claim are run at the desk only."""
+    return [trial for trial in TRIALS.get(exhibit, ()) if scale in trial.sizes]
+
+
 def size_up(exhibit: Exhibit, scale: str, data_dir: Path | None = None) -> Sizing:
     """Start everything that an exhibit needs at this scale, and reckon what the whole takes."""
-    trials, parts, stopped = TRIALS.get(exhibit.name, ()), list[Part](), list[str]()
+    trials, parts, stopped = trials_at(exhibit.name, scale), list[Part](), list[str]()
     rate = matrix_rate() if trials else 0.0
     for trial in trials:
         experiment = experiment_of(trial, scale)
