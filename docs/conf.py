@@ -54,7 +54,6 @@ html_copy_source = False
 REFERENCE = [
     "leaderboard",
     "reproduction",
-    "reproduction-earlier",
     "results",
     "errata",
     "survival",

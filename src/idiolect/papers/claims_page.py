@@ -38,13 +38,6 @@ how many seeds a decision would take: as many as tell a difference as large as t
 of 0.8 at the measured spread (noncentral t), which is a plan and no promise. Where a claim does not hold, what was
 found stands below its table. How settings were chosen is told in [results.md](results.md)."""
 
-_EARLIER = (
-    "",
-    "Exhibits named as not run have no committed run of their recipe as it is. They have been run before, with recipes "
-    "that have changed since (settings of every method's own, fresh seeds, larger tests), and "
-    "[reproduction-earlier.md](reproduction-earlier.md) has what they came to then.",
-)
-
 
 def committed_page() -> str:
     """What has been run at the desk and committed, exhibit by exhibit, and what the papers' own sizes would take."""
@@ -52,7 +45,7 @@ def committed_page() -> str:
     found = {exhibit.name: committed(exhibit.name) for exhibit in exhibits}
     records = {name: record for name, record in found.items() if record is not None}
     end = section(exhibits, read_sizings("paper"))
-    return overview(exhibits, records, "desk", "idiolect reproduce --committed", [*_EARLIER, *end])
+    return overview(exhibits, records, "desk", "idiolect reproduce --committed", end)
 
 
 def overview(
