@@ -28,6 +28,9 @@ SHORT_DEMO = [
     "training.local_steps=2",
     'algorithms=[{name="fedavg"},{name="fedasync"},{name="persa_fl_maml"}]',
 ]
+# Once in a few hundred windows the browser stops drawing, and whoever waits for a frame waits for ever. Then, and only
+# then, a test is run again; what a page does wrong is no time-out, or is one again.
+IN_A_BROWSER = [pytest.mark.slow, pytest.mark.flaky(reruns=2, only_rerun=["TimeoutError"])]
 FAMILIES = ("demo", "serverless", "quantized", "policies")
 
 

@@ -10,12 +10,13 @@ import plotly.graph_objects as go
 import pytest
 
 from idiolect.report.page import Picture, Section, page
-from tests.browser.conftest import FAMILIES
+from tests.browser.conftest import FAMILIES, IN_A_BROWSER
 
-pytestmark = pytest.mark.slow
+pytestmark = IN_A_BROWSER
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DESK = {"viewport": {"width": 1200, "height": 900}}
+PATIENCE = 60_000  # milliseconds; of a busy machine, too, as no test is about time
 TRACES = ".scatterlayer .trace, .barlayer .trace, .boxlayer .trace"
 DRAWN = f"""plots => plots.map(plot => [
     plot.dataset.drawn, plot.querySelectorAll('{TRACES}').length, plot.querySelector('.main-svg')?.clientHeight
@@ -26,7 +27,7 @@ DRAWN = f"""plots => plots.map(plot => [
 def opened(browser: Any, path: Path, **context: Any) -> Iterator[Any]:
     """The page in a window of its own; at the end, nothing went wrong in it, and nothing was asked of a network."""
     window = browser.new_context(**{**DESK, **context})
-    window.set_default_timeout(120_000)  # of a busy machine, too; no test is about time
+    window.set_default_timeout(PATIENCE)
     tab = window.new_page()
     wrong: list[str] = []
     tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
@@ -34,18 +35,22 @@ def opened(browser: Any, path: Path, **context: Any) -> Iterator[Any]:
     tab.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url))
     try:
         tab.goto(path.as_uri())
-        tab.query_selector(".plot").scroll_into_view_if_needed()  # on a phone, tables come first
-        tab.wait_for_selector(".plot[data-drawn]")
+        show(tab, tab.query_selector(".plot"))  # on a phone, tables come first
         yield tab
         assert [line for line in wrong if not line.startswith(("blob:", "data:"))] == []
     finally:
         window.close()
 
 
+def show(tab: Any, plot: Any) -> None:
+    """Scroll to a figure and wait until it is drawn, by the clock: the browser may hold back frames meanwhile."""
+    plot.evaluate("plot => plot.scrollIntoView({behavior: 'instant'})")
+    tab.wait_for_function("plot => plot.dataset.drawn", arg=plot, polling=50)
+
+
 def draw_all(tab: Any) -> None:
     for plot in tab.query_selector_all(".plot"):
-        plot.scroll_into_view_if_needed()
-    tab.wait_for_function("() => document.querySelectorAll('.plot:not([data-drawn])').length === 0")
+        show(tab, plot)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

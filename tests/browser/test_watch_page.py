@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 import idiolect
 from idiolect.watching import page_server, watcher
-from tests.browser.test_pages import DESK, PHONE
+from tests.browser.conftest import IN_A_BROWSER
+from tests.browser.test_pages import DESK, PATIENCE, PHONE
 
-pytestmark = pytest.mark.slow
+pytestmark = IN_A_BROWSER
 
 MINE = idiolect.Experiment(
     idiolect.Choice("quadratics", {"clients": 4}),
@@ -33,7 +32,7 @@ def served(look: Any) -> Iterator[str]:
 @contextmanager
 def opened(browser: Any, address: str, wrong: list[str], **context: Any) -> Iterator[Any]:
     window = browser.new_context(**{**DESK, **context})
-    window.set_default_timeout(120_000)
+    window.set_default_timeout(PATIENCE)
     tab = window.new_page()
     tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     tab.on("pageerror", lambda error: wrong.append(str(error)))
