@@ -25,7 +25,7 @@ def test_persa_fl_fig_2b_the_best_of_the_others_counts(me, maml, expected, monke
     findings = perform(
         monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)
     )
-    assert verdicts(findings.claims)[:4] == expected
+    assert verdicts(findings.claims) == expected
     assert [row[0] for row in findings.tables[0].rows] == findings_labels()
 
 
@@ -50,16 +50,4 @@ def test_persa_fl_fig_2c_holds_those_with_as_many_gradients_against_each_other(m
     findings = perform(
         monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2C, made(persa_fl_exhibits.CIFAR, accuracies)
     )
-    assert verdicts(findings.claims)[:6] == ["holds", "fails", "holds", "fails", "fails", "holds"]
-
-
-@pytest.mark.parametrize(("wide", "verdict"), [(0.1, "holds"), (1.2e-3, "not shown"), (1e-4, "fails")])
-def test_persa_fl_fig_2b_the_spread_over_seeds_decides_who_is_stabler(wide, verdict, monkeypatch):
-    def accuracies(label, seed):
-        score = 0.9 + (1e-3 if label == "persa_fl_me" else wide) * (seed - 1)
-        return dict.fromkeys(("0", "1", "10", "own"), score)
-
-    findings = perform(
-        monkeypatch, persa_fl_exhibits, persa_fl_exhibits.FIG_2B, made(persa_fl_exhibits.MNIST, accuracies)
-    )
-    assert findings.claims[-1].verdict == verdict
+    assert verdicts(findings.claims) == ["holds", "fails", "holds", "fails", "fails", "holds"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from idiolect.papers.verdicts import above, above_all, everywhere, spread, steadier
+from idiolect.papers.verdicts import above, above_all, everywhere, spread
 
 SEEDS = [0, 1, 2, 3]
 LOW = [0.50, 0.60, 0.55, 0.52]
@@ -74,17 +74,6 @@ def test_everywhere_asks_for_every_case_and_every_seed():
     assert verdict({"a": [0.5, 0.6]}, most=0.6) == "holds"
     assert verdict({"a": [0.5, 0.6]}, most=0.4) == "fails"
     assert verdict({"a": [float("nan"), 0.97]}, least=0.95) == "fails"
-
-
-def test_steadier_is_the_f_test():
-    calm, wild = [0.90, 0.91, 0.92], [0.80, 0.90, 1.00]
-    ratio = np.var(wild, ddof=1) / np.var(calm, ddof=1)
-    claim = steadier("", calm, wild, [0, 1, 2])
-    assert claim.values["p"] == pytest.approx(1 / (1 + ratio)), "the tail of F(2, 2)"
-    assert claim.verdict == "holds"
-    assert steadier("", calm, [0.90, 0.93, 0.96], [0, 1, 2]).verdict == "not shown"
-    assert steadier("", wild, calm, [0, 1, 2]).verdict == "fails"
-    assert steadier("", [0.5], [0.6], [0]).verdict == "fails"
 
 
 def test_a_spread_is_told_with_the_sample_standard_deviation():

@@ -96,33 +96,3 @@ def _so_many(seeds: float, what_for: str) -> str:
     if not math.isfinite(seeds):
         return "no number of seeds: the mean difference is zero"
     return f"about {seeds:,.0f} seeds {what_for} (power {POWER:g} at this spread)"
-
-
-def variances(ratio: float, high: float, seeds: int) -> Decision:
-    """The verdict on a ratio of two variances that is claimed to be above one; `high` is where its interval ends."""
-    from scipy import stats
-
-    if seeds < 2:
-        return Decision("fails", _ONE_SEED)
-    if ratio > stats.f.ppf(1 - LEVEL, seeds - 1, seeds - 1):
-        return Decision("holds")
-    if high < 1:
-        return Decision("fails")
-    way, level = ("to show it", LEVEL) if ratio > 1 else ("to show the opposite", LEVEL / 2)
-    larger = ratio if ratio > 1 else 1 / ratio if ratio else math.inf
-    needs = _so_many(_seeds_for_ratio(larger, level), way)
-    return Decision("not shown" if ratio > 1 else "fails", needs)
-
-
-def _seeds_for_ratio(ratio: float, level: float) -> float:
-    """The fewest seeds with which the F test tells this ratio of variances from one with enough power."""
-    from scipy import stats
-
-    if not ratio > 1:
-        return math.inf
-    seeds = 2
-    while stats.f.sf(stats.f.ppf(1 - level, seeds - 1, seeds - 1) / ratio, seeds - 1, seeds - 1) < POWER:
-        seeds += 1 if seeds < 200 else seeds // 100
-        if seeds > 10**7:
-            return math.inf
-    return seeds

@@ -14,6 +14,7 @@ from idiolect.papers import (
     rate_exhibits,
     round_exhibits,
     schedule_exhibits,
+    stability_exhibit,
     theorem_exhibit,
     two_agents,
 )
@@ -30,6 +31,7 @@ _ALL = (
     schedule_exhibits.FIG_2A,
     persa_fl_exhibits.FIG_2B,
     persa_fl_exhibits.FIG_2C,
+    stability_exhibit.EXHIBIT,
     rate_exhibits.TABLE_1,
     per_fedavg_exhibits.FIG_1,
     per_fedavg_exhibits.FIG_1_SETTINGS,

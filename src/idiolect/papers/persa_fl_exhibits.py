@@ -15,7 +15,7 @@ from idiolect.papers.experiment_changes import changed, keeping
 from idiolect.papers.figures import curves
 from idiolect.papers.findings import FoundOut, at_the_desk
 from idiolect.papers.trials import FinishedTrial, Size, Trial, carry_out
-from idiolect.papers.verdicts import above_all, spread, steadier
+from idiolect.papers.verdicts import above_all, spread
 from idiolect.registry import Choice
 from idiolect.report.page import Picture
 
@@ -161,15 +161,6 @@ def _compared(one: _Comparison, ran: FinishedTrial, data: str, found: FoundOut) 
 def _perform(name: str, trial: Trial, data: str, request: Request) -> Findings:
     ran, found = carry_out(trial, request), at_the_desk(name, request, trial.sizes["desk"].seeds)
     claims = [claim for one in _COMPARISONS for claim in _compared(one, ran, data, found)]
-    claims.append(
-        steadier(
-            "The Moreau envelope is stabler than MAML",
-            ran.scores("persa_fl_me"),
-            ran.scores("persa_fl_maml"),
-            ran.seeds,
-            finding=found("stable"),
-        )
-    )
     picture = Picture(curves(ran, f"Accuracy over virtual time, {data}"), _CAPTION)
     return Findings(claims, [picture], [_table(ran)], [ran.folder], ran.seconds)
 

@@ -28,6 +28,7 @@ from idiolect.papers import (
     persa_fl_exhibits,
     qupel_sizes,
     ranking_exhibits,
+    stability_exhibit,
 )
 from idiolect.papers.exhibit import Exhibit
 from idiolect.papers.sizing_programs import PROGRAMS, reckon
@@ -42,6 +43,7 @@ TRIALS: dict[str, tuple[Trial, ...]] = {  # the exhibits that learn, and their r
     "pars-push-fig-2": (pars_push_exhibits.LOSSY, pars_push_exhibits.LOSSLESS),
     "persa-fl-fig-2b": (persa_fl_exhibits.MNIST,),
     "persa-fl-fig-2c": (persa_fl_exhibits.CIFAR,),
+    "persa-fl-fig-2-stability": tuple(stability_exhibit.TRIALS.values()),
     "per-fedavg-fig-1": (per_fedavg_exhibits.RUN,),
     "per-fedavg-fig-1-settings": (per_fedavg_exhibits.TUNED,),
     "qupel-table-1": (qupel_sizes.ALONE,),

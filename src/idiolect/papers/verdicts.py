@@ -16,11 +16,11 @@ import numpy as np
 
 from idiolect.comparison.nesting import nested
 from idiolect.comparison.pairing import LEVEL, paired
-from idiolect.papers.decisions import Difference, decide, equivalence, variances, weakest
+from idiolect.papers.decisions import Difference, decide, equivalence, weakest
 from idiolect.papers.exhibit import Claim, Verdict
 from idiolect.papers.wording import interval, number, spread
 
-__all__ = ["above", "above_all", "as_good", "everywhere", "spread", "steadier"]
+__all__ = ["above", "above_all", "as_good", "everywhere", "spread"]
 
 OfClients: TypeAlias = Sequence[Mapping[int, float]]
 Scores: TypeAlias = Sequence[float] | OfClients
@@ -157,38 +157,6 @@ def everywhere(
         list(seeds),
         finding if verdict != "holds" else "",
         {"cases": {name: list(map(float, case)) for name, case in values.items()}},
-    )
-
-
-def steadier(
-    statement: str, first: Sequence[float], second: Sequence[float], seeds: Sequence[int], *, finding: str = ""
-) -> Claim:
-    """The claim that the first spreads less over seeds than the second.
-
-    The F test of two variances. That both ran on the same seeds makes it more careful, not less: correlation draws the
-    ratio of the variances to one.
-    """
-    from scipy import stats
-
-    few = len(first) < 2
-    small, large = (0.0, 0.0) if few else (float(np.var(values, ddof=1)) for values in (first, second))
-    ratio = large / small if small else math.inf if large else 1.0
-    law = stats.f(len(second) - 1, len(first) - 1) if not few else None
-    p = math.nan if law is None else float(law.sf(ratio))
-    low, high = (-math.inf, math.inf) if law is None else (ratio / law.ppf(1 - LEVEL / 2), ratio / law.ppf(LEVEL / 2))
-    verdict, needs = variances(ratio, high, len(first))
-    apart = interval(math.sqrt(max(low, 0.0)), math.sqrt(high))
-    ours = f"standard deviation over seeds {math.sqrt(small):.4f} against {math.sqrt(large):.4f}; "
-    return Claim(
-        statement,
-        "",
-        ours + f"{number(math.sqrt(ratio))} times as wide{apart}, p = {p:.2g}",
-        "one-sided F test of the variances over seeds, 5 %",
-        verdict,
-        list(seeds),
-        finding if verdict != "holds" else "",
-        {"ours": list(map(float, first)), "others": {"other": list(map(float, second))}, "p": p},
-        needs,
     )
 
 
