@@ -50,7 +50,7 @@ def test_whose_curve_strays_less_is_the_stabler_one_wherever_it_ends(envelope, v
     found = perform(monkeypatch, stability_exhibit, EXHIBIT, *(run(trial) for trial in TRIALS.values()))
     assert verdicts(found.claims) == [verdict] * 2
     assert found.claims[0].values["others"]["other"] == pytest.approx([0.02 * np.sqrt(2)] * 3)
-    assert [row[:2] for row in found.tables[0].rows][0] == ["MNIST", "persa_fl_me"]
+    assert found.tables[0].rows[0][:2] == ["MNIST", "persa_fl_me"]
 
 
 def test_less_than_a_quarter_of_a_point_is_excluded_where_the_interval_says_so(monkeypatch):
