@@ -22,7 +22,7 @@ from idiolect.problems.data.datasets import load_images
 pytestmark = pytest.mark.slow
 DATA = {
     **dict.fromkeys(("persa-fl-fig-2b", "per-fedavg-fig-1", "per-fedavg-fig-1-settings"), "mnist"),
-    **dict.fromkeys(("persa-fl-fig-2c", "persa-fl-fig-2-stability"), "cifar10"),
+    **dict.fromkeys(("persa-fl-fig-2c", "persa-fl-fig-2-stability", "qupel-table-1-levels"), "cifar10"),
     **dict.fromkeys(("qupel-table-1", "qupel-table-2", "qupel-fig-1", "qupel-table-3"), "cifar10"),
 }
 

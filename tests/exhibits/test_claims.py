@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from idiolect.comparison.power import pairs_for
 from idiolect.contracts import Schedule
 from idiolect.experiments.records import DISTANCE, ReferenceRecord
 from idiolect.network import Delay, Network, draw_timeline, timeline
@@ -17,6 +18,7 @@ from idiolect.papers import (
     schedule_exhibits,
 )
 from idiolect.papers.findings import texts
+from idiolect.papers.trials import experiment_of
 from tests.exhibits.made import SEEDS, cell, client, finished, made, noise, perform, verdicts
 
 
@@ -104,6 +106,33 @@ def test_qupel_table_1_compares_levels_under_one_p(monkeypatch):
     assert verdicts(findings.claims) == ["holds", "holds", "holds", "fails", "fails"]
     assert "P = 30" in findings.claims[3].statement
     assert len(findings.tables[0].rows) == 9
+
+
+@pytest.mark.parametrize(
+    ("gain", "soft", "expected"),
+    [
+        (0.006, -0.006, ["holds", "fails"]),
+        (0.0, 0.05, ["excluded", "holds"]),
+        (0.002, 0.0049, ["not shown", "not shown"]),  # these three seeds spread by 0.0019: too much to tell
+    ],
+)
+def test_qupel_table_1_levels_holds_each_pair_against_the_papers_gap(gain, soft, expected, monkeypatch):
+    gains = {"learned-1": gain, "learned-1-soft": soft}
+
+    def accuracies(label, seed):
+        jitter = noise(seed) * (0.5 if gain != 0.002 else 2) * (label in gains)
+        return {"0": 0, "own": 0.5 + 0.1 * label.endswith("soft") + gains.get(label, 0.0) + jitter}
+
+    ran = made(qupel_sizes.LEVELS, accuracies)
+    claims = perform(monkeypatch, quantizer_exhibits, quantizer_exhibits.LEVELS, ran).claims
+    assert verdicts(claims) == expected
+    assert all("ends below 0.0048" in claim.test for claim in claims), "0.9117 - 0.9069"
+
+
+def test_the_seeds_for_levels_are_fresh_and_as_many_as_the_papers_gap_takes():
+    experiment = experiment_of(qupel_sizes.LEVELS, "desk")
+    assert set(experiment.seeds).isdisjoint([*qupel_sizes.ALONE_SEEDS, *experiment.chosen.seeds])
+    assert len(experiment.seeds) >= pairs_for(0.0048, 0.0097, 0.025), "the spread that Table 1's seeds had"
 
 
 @pytest.mark.parametrize(("cost", "cheap"), [(0.004, "holds"), (0.012, "fails"), (0.0095, "not shown")])

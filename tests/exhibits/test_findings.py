@@ -24,6 +24,7 @@ DESK = {
     "persa-fl-fig-2b": (persa_fl_exhibits, persa_fl_exhibits.MNIST),
     "persa-fl-fig-2c": (persa_fl_exhibits, persa_fl_exhibits.CIFAR),
     "qupel-table-1": (quantizer_exhibits, qupel_sizes.ALONE),
+    "qupel-table-1-levels": (quantizer_exhibits, qupel_sizes.LEVELS),
     "qupel-table-2": (qupel_exhibits, qupel_sizes.TOGETHER),
     "qupel-fig-1": (qupel_exhibits, qupel_sizes.TOGETHER),
     "qupel-table-3": (qupel_exhibits, qupel_sizes.TOGETHER),

@@ -46,7 +46,7 @@ def test_at_the_desk_a_run_is_the_recipe_as_it_ships(trial):
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
-@pytest.mark.parametrize("trial", [*BY_NAME, *stability_exhibit.TRIALS.values()])
+@pytest.mark.parametrize("trial", [*BY_NAME, *stability_exhibit.TRIALS.values(), qupel_sizes.LEVELS])
 def test_every_experiment_is_made_and_built_where_no_data_is_needed(trial, scale):
     experiment = experiment_of(trial, scale)
     assert experiment.seeds == list(trial.sizes[scale].seeds)

@@ -37,6 +37,7 @@ _ALL = (
     per_fedavg_exhibits.FIG_1_SETTINGS,
     round_exhibits.THEOREM_4_5,
     quantizer_exhibits.TABLE_1,
+    quantizer_exhibits.LEVELS,
     qupel_exhibits.TABLE_2,
     qupel_exhibits.FIG_1,
     qupel_exhibits.TABLE_3,
