@@ -66,7 +66,7 @@ def by_numpy(params, rows, memory, scored, k, share, scale):
     return np.mean(right), share
 
 
-@pytest.mark.parametrize(("memory", "scored", "k"), [(70, 90, 5), (7, 3, 10), (64, 64, 1)])
+@pytest.mark.parametrize(("memory", "scored", "k"), [(70, 90, 5), (7, 3, 10), (64, 64, 1), (65, 129, 3)])
 @pytest.mark.parametrize("share", [None, 0.0, 0.6, 1.0])
 def test_neighbours_against_numpy(memory, scored, k, share):
     params, store, test, rows = a_client(memory, scored)
@@ -76,6 +76,24 @@ def test_neighbours_against_numpy(memory, scored, k, share):
     assert float(found) == pytest.approx(expected, abs=1e-6)
     if share is None:
         assert float(chosen_share(LINEAR, params, store, rule)) == pytest.approx(chosen)
+
+
+def test_who_remembers_one_label_alone_has_no_other_by_its_neighbours():
+    """With more than half of the say they always win, however sure the model is of another label."""
+    params, store, test, rows = a_client(20, 60)
+    rows["y"][:20] = 0
+    rule = Neighbours(5, 0.6, scale=0.7)
+    store, test = (shard._replace(rows=jax.tree.map(jnp.asarray, rows)) for shard in (store, test))
+    found = float(neighbour_score(LINEAR, params, store, test, rule))
+    assert found == pytest.approx((rows["y"][20:80] == 0).mean(), abs=1e-6)
+    assert found == pytest.approx(by_numpy(params, rows, 20, 60, 5, 0.6, 0.7)[0], abs=1e-6)
+
+
+def test_who_remembers_nothing_has_the_model():
+    params, store, test, rows = a_client(0, 60)
+    right = (rows["x"][:60] @ params["body"] @ params["head"]).argmax(1) == rows["y"][:60]
+    found = neighbour_score(LINEAR, params, store, test, Neighbours(5, 1.0, scale=0.7))
+    assert float(found) == pytest.approx(right.mean(), abs=1e-6)
 
 
 def test_who_remembers_nothing_but_one_sample_has_the_model():

@@ -105,7 +105,7 @@ def test_l2gd_minimises_losses_and_distances_to_the_average(problem):  # noqa: F
 
 def test_l2gd_refuses_to_take_more_than_all_of_the_average(problem):  # noqa: F811
     with pytest.raises(
-        UserMistake, match=r"protocol.lambda is 30, which .* takes 3 of the average; it must be at most"
+        UserMistake, match=r"protocol.lambda is 30, which .* takes 3 of the average; it must be at most 10$"
     ):
         idiolect.learn(problem, "l2gd", horizon=10.0, protocol={"lambda": 30.0})
 

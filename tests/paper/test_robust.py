@@ -205,6 +205,14 @@ def test_whole_updates_against_numpy_loops(kind):
         np.testing.assert_allclose(np.concatenate([found["a"], found["b"]]), expected, rtol=2e-4, atol=1e-5)
 
 
+def test_krum_does_not_count_an_update_among_its_own_neighbours():
+    """Two that agree with each other alone are far from their second neighbour, and three that agree are not."""
+    table = np.zeros((5, 5), np.float32)
+    table[:, 0] = [0, 1, 2, 100, 100.1]
+    found = combination("krum", 0.2)(rows_of(table), jnp.int32(5))
+    assert float(found["a"][0]) == pytest.approx((0 + 1 + 2 + 100) / 4), "one is left out, and it is the farthest"
+
+
 @pytest.mark.parametrize("kind", ["geometric_median", "centered_clipping", "krum"])
 def test_two_liars_of_ten_move_whole_combinations_little_and_the_mean_far(kind):
     honest = np.random.default_rng(0).normal([1.0, 1, 1, 1, 1], 0.1, size=(10, 5)).astype(np.float32)

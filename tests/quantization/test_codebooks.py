@@ -21,13 +21,16 @@ def test_widths_for_all_for_each_and_by_a_rule():
     rule = deal_widths({3: 15, 2: 5})
     assert ([rule.levels(k) for k in (0, 14, 15, 19)], rule.clients) == ([8, 8, 4, 4], 20)
     assert deal_widths(2, levels=3).levels(0) == 3
+    assert deal_widths(8).levels(0) == deal_widths(2, levels=256).levels(0) == 256, "the most"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"bits": 0}, "objective.bits is 0, but must be 1 to 8, or 32"),
+        ({"bits": 9}, "objective.bits is 9"),
         ({"bits": 16}, "objective.bits is 16"),
+        ({"levels": 257}, "objective.levels is 257, but must be 2 to 256"),
         ({"levels": 0}, "objective.levels is 0, but must be 2 to 256"),
         ({"levels": 1}, "objective.levels is 1"),
         ({"bits": [2, 2, 3]}, "objective.bits is for 3 clients, but the problem has 4"),

@@ -126,6 +126,17 @@ def test_binary_relax_against_a_loop():
     )
 
 
+def test_binary_relax_of_two_bits_begins_at_the_scale_that_fits_its_first_rounding():
+    """Yin et al., Sec. 2, for more than two levels: round with a scale that keeps the mean size, then fit the scale."""
+    weights = np.random.default_rng(4).standard_normal((7, 9)).astype(np.float32) ** 3
+    own = binary_relax(bits=2, keep=[]).begin({"weight": jnp.asarray(weights)}, 0, KEY)
+    grid = np.array([-3.0, -1.0, 1.0, 3.0])
+    scale = np.abs(weights).mean() / 2  # the grid's own mean size is two
+    rounded = grid[np.abs(weights[..., None] - scale * grid).argmin(-1)]
+    best = (weights * rounded).sum() / (rounded**2).sum()
+    np.testing.assert_allclose(own.levels["weight"], best * grid, rtol=1e-5)
+
+
 def test_post_training_trains_in_full_precision_and_rounds_at_the_end():
     oracle, start = CLIENTS["small_net"]()
     rounding, plain = post_training(bits=1, keep=["vectors"], step_size=0.1), quantized(bits=32, step_size=0.1)
