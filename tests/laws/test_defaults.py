@@ -8,6 +8,7 @@ import pytest
 
 from idiolect import objectives, protocols
 from idiolect.network.unreliable_links import Links
+from idiolect.protocols import server_optimizers
 
 STALENESS = {"staleness": "constant", "staleness_a": 0.5, "staleness_b": 4.0}  # FedAsync's hinge begins at 4
 ROBUST = {"combine": "mean", "trim": 0.2, "clip_norm": None, "server": None}
@@ -49,6 +50,14 @@ PROTOCOLS = {
     "gossip": SUMMED,
     "local": {},
 }
+# Reddi et al. 2021, Sec. 5: beta1 = 0.9 and beta2 = 0.99, beta1 = 0 for Adagrad, and tau = 1e-3; the step size is ours.
+ADAPTIVE = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3}
+SERVER_OPTIMIZERS = {
+    "sgd": {"step_size": 1.0, "momentum": 0.0},
+    "adam": ADAPTIVE,
+    "yogi": ADAPTIVE,
+    "adagrad": {"step_size": 0.01, "beta1": 0.0, "tau": 1e-3},
+}
 
 
 def defaults(factory: Callable[..., Any]) -> dict[str, Any]:
@@ -74,9 +83,21 @@ def test_a_protocol_has_these_unless_told_otherwise(name):
     assert defaults(getattr(protocols, name)) == PROTOCOLS[name]
 
 
+def test_only_those_who_are_alone_share_no_model():
+    assert not protocols.local().shares
+    servers = (getattr(protocols, name)() for name in PROTOCOLS.keys() - {"local", "running_sum", "push_sum", "gossip"})
+    assert all(protocol.shares for protocol in servers)
+
+
+@pytest.mark.parametrize("name", SERVER_OPTIMIZERS)
+def test_a_server_s_optimizer_has_these_unless_told_otherwise(name):
+    assert defaults(server_optimizers.BY_NAME[name]) == SERVER_OPTIMIZERS[name]
+
+
 def test_nothing_is_left_out():
     assert OBJECTIVES.keys() | {"binary_relax"} == set(objectives.__all__)
     assert PROTOCOLS.keys() == set(protocols.__all__)
+    assert SERVER_OPTIMIZERS.keys() == server_optimizers.BY_NAME.keys()
 
 
 def test_links_lose_and_delay_as_in_the_paper():

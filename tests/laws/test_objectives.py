@@ -8,11 +8,12 @@ import pytest
 
 from idiolect import catalog
 from idiolect.catalog import OBJECTIVES
-from idiolect.contracts import Objective, Oracle
+from idiolect.contracts import Constants, Known, Objective, Oracle
 from idiolect.objectives import maml, moreau, plain, proximal
 from idiolect.problems.synthetic import quadratics
 from idiolect.testing import objective_laws
 from idiolect.testing.small_clients import CLIENTS, a_direction, exact
+from idiolect.theory import admissible_step_size
 
 KEY = jax.random.key(7)
 
@@ -271,3 +272,14 @@ def test_a_personal_model_of_moreau_sees_as_many_batches_as_plain_steps_would():
 def test_an_oracle_of_a_plain_function_is_enough():
     grads, _ = gradient(plain(), exact(lambda w: (w**2).sum()), jnp.array([1.0, 2.0]), None)
     np.testing.assert_allclose(grads, [2.0, 4.0])
+
+
+def test_maml_warns_where_lemma_1_of_pars_push_keeps_the_cost_convex_no_longer():
+    constants = Constants(1.0, 4.0, 2.0, 3.0)
+    bound = admissible_step_size(constants, 2)
+    for step_size, warnings in ((0.99 * bound, 0), (1.01 * bound, 1)):
+        told = maml(steps=2, step_size=step_size).check(Known(4, 4.0, constants))
+        assert len(told) == warnings
+        assert all(f"above {bound:.3g}, up to which PARS-Push, Lemma 1" in line for line in told)
+        assert not maml(steps=2, step_size=step_size).check(Known(4, 4.0)), "of constants that nobody knows"
+    assert not maml(steps=0, step_size=9.0).check(Known(4, 4.0, constants))

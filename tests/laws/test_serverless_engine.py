@@ -12,9 +12,10 @@ from idiolect.engines.serverless import Lane, hearing, prepare_peers
 from idiolect.engines.serverless.stepwise_peers import run_peers_stepwise
 from idiolect.engines.snapshot import Snapshot
 from idiolect.network.round_tables import rounds
-from idiolect.network.topologies import erdos_renyi, topology
+from idiolect.network.topologies import erdos_renyi, ring, topology
 from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import maml, moreau, plain
+from idiolect.problems.synthetic import quadratics
 from idiolect.protocols.running_sums import running_sum
 from idiolect.testing import peer_laws
 from idiolect.testing.comparing import same_bytes
@@ -104,6 +105,18 @@ def test_however_many_messages_are_taken_in_at_a_time(protocol, monkeypatch):
         jax.tree.map(lambda a, b: agree(a, b, tolerance=1e-13), ends[few], ends[6])
 
 
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_where_nothing_ever_arrives_agents_learn_alone(protocol, agents):
+    """One agent has nobody to hear, and three may lose all that they say."""
+    problem = quadratics(clients=agents, dimension=2, seed=3)
+    with jax.enable_x64(True):
+        program = prepare_peers(problem, Algorithm(protocol, plain(), PROTOCOLS[protocol](), 1, ETA, 1))
+    table = rounds(ring()(agents, np.random.default_rng(0)), np.ones((T, agents), bool), [])
+    slow = peer_laws.engines_agree(problem, program, [Lane(problem.clients, table, 0)], ONE_WORKER, tolerance=1e-11)
+    assert len(slow) == agents
+
+
 @pytest.mark.parametrize(
     "done", [{}, {"none": np.zeros((3, 0))}, {"x": np.full((2, 2), np.nan)}, {"n": np.ones(3, int)}]
 )
@@ -118,6 +131,7 @@ def test_as_many_messages_are_taken_in_at_a_time_as_fit():
     assert hearing._few(100, row) == 25
     assert hearing._few(100, {"x": np.zeros((5, 10**6))}) == 1
     assert hearing._few(100, {}) == 100
+    assert hearing._few(0, row) == 1
 
 
 @pytest.mark.parametrize("derivative", ["exact", pytest.param("hessian_free", marks=pytest.mark.slow)])

@@ -1,16 +1,18 @@
 """Laws of mass without a server: what the network may do to it under each protocol, and what it may never do."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idiolect.contracts import Algorithm, StepRule
+from idiolect.contracts import Algorithm, Mass, StepRule
 from idiolect.engines.serverless import Lane
 from idiolect.network.round_tables import Rounds, rounds
 from idiolect.network.topologies import Topology, erdos_renyi, ring, topology
 from idiolect.network.unreliable_links import Links, draw_rounds
 from idiolect.objectives import plain
+from idiolect.protocols import gossip
 from idiolect.protocols.running_sums import running_sum
 from idiolect.testing.peer_runs import ROUGH, pauses, peer_program
 from idiolect.testing.small_clients import START, D, N
@@ -202,3 +204,13 @@ def test_after_one_step_without_more_all_models_tend_to_their_average():
     assert early.reports["consensus_gap"] > 1e-3
     for i in range(N):
         np.testing.assert_allclose(late.model(i), average, rtol=1e-9)
+
+
+def test_gossip_keeps_a_share_of_its_own_however_many_messages_come_together():
+    """Of what an agent with two neighbours hears at one waking at most two thirds count: 1 - 1 / (d + 1)."""
+    peer = gossip()
+    node = peer.init(jnp.asarray(3.0), jnp.asarray(2.0))
+    for heard in (0.5, 2 / 3, 1.5, 40.0):
+        share = min(heard, 2 / 3)
+        found = peer.settle(node, Mass(jnp.asarray(heard * 9.0), jnp.asarray(heard)))
+        assert float(peer.read(found)) == pytest.approx((1 - share) * 3 + share * 9, rel=1e-5)

@@ -69,3 +69,7 @@ def strongly_connected_on_three() -> np.ndarray:
 def test_draws_in_vain_are_told():
     with pytest.raises(UserMistake, match="was never strongly connected"):
         erdos_renyi(probability=0.0, connect="redraw")(3, np.random.default_rng(0))
+
+
+def test_one_agent_alone_has_nobody_to_send_to():
+    assert one_peer()(1, np.random.default_rng(0)).links == 0

@@ -143,3 +143,12 @@ def test_a_file_without_blocks_is_refused(tmp_path):
         pass
     with pytest.raises(UserMistake, match="is empty"):
         read_timeline(path)
+
+
+def test_a_file_does_not_tell_when_it_was_written(tmp_path):
+    """All parts have the first day that an archive can say, and not a day that no calendar has."""
+    path = tmp_path / "mine.turns.npz"
+    with path.open("wb") as file:
+        write_columns(draw_timeline(NETWORK, [4, 2], Schedule(rounds=False), horizon=20.0, seed=1), file)
+    with zipfile.ZipFile(path) as archive:
+        assert {part.date_time for part in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idiolect.errors import UserMistake
+from idiolect.network import timelines as timelines_module
 from idiolect.network.recorder import TimelineRecorder
 from idiolect.network.timelines import (
     ARRIVAL,
@@ -184,6 +185,7 @@ NAN, INF = float("nan"), float("inf")
     ("columns", "needles"),
     [
         ({"client": [3, 3], "offered": [0, 1.25], "arrived": [2, 3]}, ["client 3", "1.25", "one turn at a time"]),
+        ({"client": [1, 3, 3], "offered": [0, 0, 1.25], "arrived": [2, 2, 3]}, ["turn 2: client 3", "1.25"]),
         ({"client": [3], "offered": [1.5], "arrived": [1.5]}, ["client 3", "1.5", "must take time"]),
         ({"client": [3], "offered": [NAN], "arrived": [1.5]}, ["client 3", "nan", "finite"]),
         ({"client": [3], "offered": [0], "arrived": [INF]}, ["client 3", "inf", "finite"]),
@@ -255,3 +257,12 @@ def test_a_turn_that_was_given_up_stands_in_the_table_as_not_delivered_and_makes
     old = {name: column for name, column in recorder.tensors().items() if name != "recorder.lost"}
     copy.restore(old)  # of a checkpoint that knew nothing of lost turns
     assert copy.under_way == [lost]
+
+
+@given(timelines(rounds=True), st.integers(1, 4))
+def test_the_turns_that_close_rounds_are_the_same_however_many_are_looked_at_together(table, at_once):
+    table = table._replace(round=np.sort(table.round))  # as drawn rounds are, and only these are taken by parts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timelines_module, "_ROUNDS_AT_ONCE", at_once)
+        found = closing_turns(table)
+    assert {int(table.round[k]): float(table.arrived[k]) for k in found} == round_ends(table)

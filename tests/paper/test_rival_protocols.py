@@ -6,6 +6,7 @@ import pytest
 
 import idiolect
 from idiolect import Evaluation, Experiment, catalog, objectives
+from idiolect.contracts import Upload
 from idiolect.engines import Workers, prepare, simulate
 from idiolect.errors import UserMistake
 from idiolect.network.timelines import ARRIVAL, OFFER, events
@@ -182,3 +183,13 @@ def test_groups_are_found_also_by_clients_that_never_had_a_turn_and_are_in_the_r
         assert group["0"].worst_decile < 0.01  # the mean of the two rules would have a loss of about 5
     for client in range(two_worlds.clients.total):
         np.testing.assert_allclose(ran.model(client), (1 if client % 2 else -1) * RULE, atol=0.1)
+
+
+def test_ifca_hands_on_the_model_of_the_group_that_was_heard_last():
+    """Also where a single client of a round comes through; a round of which nothing comes changes nothing."""
+    server = catalog.protocol_of("ifca", {"models": 3}).server
+    state = server.init(jnp.zeros(D), N)
+    for group in (1, 2):
+        state = server.close(server.absorb(state, Upload(jnp.zeros(D), jnp.int32(1), about=jnp.int32(group)), jnp.float32(0)))
+        np.testing.assert_array_equal(server.read(state), state.models[group])
+    np.testing.assert_array_equal(server.read(server.close(state)), state.models[2])

@@ -264,3 +264,12 @@ def test_momentum_and_adam_reach_lower_losses_than_they_started_from(optimizer):
     models = [objective.adapt(oracle, o, start, KEY).params for o in (objective.begin(start, 0, KEY), own)]
     before, after = (oracle.value(model, KEY) for model in models)
     assert after < before - 0.1
+
+
+@pytest.mark.parametrize("factory", [quantized, binary_relax, post_training])
+def test_the_pull_to_the_shared_model_is_half_of_lambda_p_times_the_squared_distance(factory):
+    oracle, start = CLIENTS["quadratic"]()
+    free, pulled = (factory(keep=[], lambda_p=lambda_p) for lambda_p in (0.0, 0.6))
+    shared = start + jnp.arange(start.size, dtype=start.dtype).reshape(start.shape)
+    costs = [made.value(oracle, made.begin(start, 0, KEY), shared, shared, KEY) for made in (free, pulled)]
+    assert float(costs[1] - costs[0]) == pytest.approx(0.3 * float(((shared - start) ** 2).sum()), rel=1e-4)

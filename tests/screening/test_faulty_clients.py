@@ -15,7 +15,7 @@ from idiolect.engines.simulator.stepwise_server import run_stepwise
 from idiolect.errors import Diverged, Refused, UserMistake
 from idiolect.learning import learn
 from idiolect.network import Network, draw_timeline
-from idiolect.protocols.attacks import Attack, attackers
+from idiolect.protocols.attacks import Attack, attackers, falsified
 from idiolect.testing.small_clients import noisy_quadratics
 
 PROBLEM, HORIZON, LIAR = noisy_quadratics(noise=0.5, kind=np.float32), 60.0, 2
@@ -179,3 +179,13 @@ def test_attackers_that_cannot_be_are_refused(who):
 def test_agents_without_a_server_cannot_be_under_this_attack():
     with pytest.raises(UserMistake, match="plain\\+gossip has none"):
         an_algorithm("plain+gossip", Attack(0.2))
+
+
+def test_noise_is_as_long_as_said_for_every_array_by_itself():
+    delta = {"wide": jnp.full(20_000, 3.0), "narrow": jnp.full((100, 100), 0.01), "still": jnp.zeros(7)}
+    sent = falsified(delta, Attack(0.2, "noise", scale=5.0), jax.random.key(0))
+    for name in ("wide", "narrow"):
+        noise = np.asarray(sent[name] - delta[name], np.float64)
+        assert np.sqrt((noise**2).mean()) == pytest.approx(5 * float(delta[name].max()), rel=0.05)
+        assert abs(noise.mean()) < 0.05 * float(delta[name].max()) * 5
+    np.testing.assert_array_equal(sent["still"], 0.0)

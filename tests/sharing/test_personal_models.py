@@ -8,6 +8,7 @@ import pytest
 from idiolect import catalog
 from idiolect.contracts import Upload
 from idiolect.engines import Workers
+from idiolect.objectives import apfl
 from idiolect.problems.synthetic import quadratics
 from idiolect.testing.server_runs import server_cell
 from idiolect.testing.small_clients import exact, noisy_quadratics
@@ -97,3 +98,12 @@ def test_a_delay_adaptive_step_falls_with_the_delay_once_it_is_long(age, weight)
     server = catalog.protocol_of("fedasync", {"staleness": "delay_adaptive", "staleness_b": 4.0}).server
     moved = server.absorb(jnp.zeros(1), Upload(jnp.ones(1), np.int32(1)), jnp.float32(age))
     np.testing.assert_allclose(moved, [-weight], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("own", "end"), [(TARGET, 1.0), (2 * W - TARGET, 0.0)])
+def test_apfl_mixes_with_a_share_from_nothing_to_all(own, end):
+    """A personal model at the target is worth more and more, one that lies as far on the other side less and less."""
+    objective, params = apfl(alpha=0.5, step_size=10.0), jnp.asarray(W)
+    kept = objective.begin(jnp.asarray(own), 0, KEY)
+    after, _, _ = objective.gradient(exact(loss), kept, params, params, KEY)
+    assert float(after.alpha) == end

@@ -23,8 +23,9 @@ def one_peer() -> Wire:
     """
 
     def wire(agents: int, rng: np.random.Generator) -> Topology:
-        steps = [2**k for k in range(max(1, (agents - 1).bit_length()))] if agents > 1 else []
-        graphs = [[(agent, (agent + step) % agents) for agent in range(agents)] for step in steps]
+        steps = [2**k for k in range((agents - 1).bit_length())]
+        # One agent alone has nobody to send to, in any round.
+        graphs = [[(agent, (agent + step) % agents) for agent in range(agents)] for step in steps] or [[]]
         return _one_after_another(agents, graphs, 1)
 
     return wire
@@ -54,5 +55,5 @@ def _one_after_another(agents: int, graphs: Sequence[Sequence[Pair]], hold: int)
     whole = topology(agents, dict.fromkeys(tuple(link) for links in graphs for link in links))  # type: ignore[misc]
     pairs = list(zip(whole.sources.tolist(), whole.targets.tolist(), strict=True))
     there = [{tuple(link) for link in links} for links in graphs]
-    present = np.array([[pair in links for pair in pairs] for links in there], bool).reshape(-1, len(pairs))
-    return whole._replace(present=np.repeat(present, hold, axis=0)) if len(there) else whole
+    present = np.array([[pair in links for pair in pairs] for links in there], bool)
+    return whole._replace(present=np.repeat(present, hold, axis=0))

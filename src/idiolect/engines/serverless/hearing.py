@@ -56,13 +56,13 @@ def hear(peer: Peer, layout: Layout, heard: _Heard, spoken: Message, t: Scalar, 
 def _few(messages: int, *trees: PyTree) -> int:
     """How many of so many messages are taken in at a time, of which each has a row of every leaf."""
     row = sum(leaf.nbytes // len(leaf) for leaf in jax.tree.leaves(trees))
-    pieces = min(messages, max(1, -(-messages * row // _CACHED)))
-    return -(-messages // pieces)
+    pieces = max(1, min(messages, -(-messages * row // _CACHED)))
+    return max(1, -(-messages // pieces))
 
 
 def _in_pieces(slots: jax.Array, few: int, nothing: int) -> jax.Array:
-    """Every slot's messages, so many at a time; the last of them may be none."""
-    rest = -slots.shape[-1] % few
+    """Every slot's messages, so many at a time; the last of them may be none, and all are where nothing ever comes."""
+    rest = max(few - slots.shape[-1], -slots.shape[-1] % few)
     return jnp.pad(slots, ((0, 0), (0, rest)), constant_values=nothing).reshape(-1, few).astype(jnp.int32)
 
 
