@@ -181,22 +181,43 @@ def tried(copy: Path, place: Place, operator: str, occurrence: int, tests: list[
     return Tried(place.module, place.line, place.column, operator, outcome, "\n".join(difference))
 
 
+def last_words(kept: Path) -> dict[tuple[str, int, int], Tried]:
+    """What became of the change at each place, when it was tried last."""
+    lines = kept.read_text("utf-8").splitlines() if kept.is_file() else []
+    return {(each.module, each.line, each.column): each for each in (Tried(**json.loads(line)) for line in lines)}
+
+
+def again(before: Tried) -> tuple[Place, str, int]:
+    """The same change of the same place; the code must be what it was."""
+    for place in places(before.module):
+        if (place.line, place.column) == (before.line, before.column):
+            for operator, occurrence in place.changes:
+                if operator == before.operator:
+                    return place, operator, occurrence
+    raise SystemExit(
+        f"{before.module}:{before.line} has changed since: delete its line from the file of what was tried"
+    )
+
+
 def main() -> None:
     """Draw, try, and keep what became of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="so many places (default: 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample (default: 0)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only modules whose path has this text")
+    parser.add_argument("--again", action="store_true", help="try those once more that survived, and no others")
     parser.add_argument("--out", type=Path, default=ROOT / "runs/mutants", metavar="DIR", help="default: runs/mutants")
     options = parser.parse_args()
     tests = {m: t for m, t in tomllib.loads((HERE / "tests.toml").read_text())["tests"].items() if options.only in m}
-    chosen = list(drawn(list(tests), options.sample, options.seed))
     kept = options.out / f"seed{options.seed}.jsonl"
     copy = copied(options.out.resolve() / "copy")
     get_ready(options.out.resolve())
-    before = [json.loads(line) for line in kept.read_text().splitlines()] if kept.is_file() else []
-    done = {(each["module"], each["line"], each["column"]) for each in before}
-    waiting = [each for each in chosen if each[0][:3] not in done]
+    known = last_words(kept)
+    if options.again:
+        waiting = [again(each) for each in known.values() if each.outcome == "survived" and each.module in tests]
+    else:
+        chosen = drawn(list(tests), options.sample, options.seed)
+        waiting = [each for each in chosen if each[0][:3] not in known]
     usual: dict[str, float] = {}  # by tests: what they take without a change
     for number, (place, operator, occurrence) in enumerate(waiting, start=1):
         module, files = place.module, tests[place.module]
@@ -207,7 +228,7 @@ def main() -> None:
         with kept.open("a", encoding="utf-8") as file:
             file.write(json.dumps(found._asdict()) + "\n")
         print(f"{number} of {len(waiting)}  {found.outcome:8}  {module}:{found.line}\n{found.change}", flush=True)
-    outcomes = [json.loads(line)["outcome"] for line in kept.read_text().splitlines()]
+    outcomes = [each.outcome for each in last_words(kept).values()]
     noticed = sum(outcome != "survived" for outcome in outcomes)
     print(f"{noticed} of {len(outcomes)} changes were noticed; all of them: {kept}")
 

@@ -207,6 +207,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(recipe, tmp_path, ca
         (["0,0,2,1"], "a message goes from agent 0 to agent 2, but the graph has no such link"),
         (["3,0,1,1"], "a message sent in round 3 arrives in round 1, before that"),
         (["zero,0,,"], "line 2 is ['zero', '0', '', ''], not whole numbers"),
+        (["0,0,,", "1"], "line 3 is ['1', None, None, None], not whole numbers"),
     ],
 )
 def test_a_hand_made_table_that_makes_no_sense_is_refused(recipe, tmp_path, capsys, rows, said):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from idiolect import objectives, protocols
+from idiolect import Budget, Evaluation, objectives, protocols
 from idiolect.network.unreliable_links import Links
 from idiolect.protocols import server_optimizers
 
@@ -98,6 +98,12 @@ def test_nothing_is_left_out():
     assert OBJECTIVES.keys() | {"binary_relax"} == set(objectives.__all__)
     assert PROTOCOLS.keys() == set(protocols.__all__)
     assert SERVER_OPTIMIZERS.keys() == server_optimizers.BY_NAME.keys()
+
+
+def test_clients_are_scored_like_this_unless_told_otherwise():
+    assert Budget() == Budget((0, 1), 0.01, 32, "test", None, (), None)
+    table = Evaluation()
+    assert (table.steps, table.step_size, table.split, table.points, table.last) == ([0, 1], 0.01, "test", 20, 1)
 
 
 def test_links_lose_and_delay_as_in_the_paper():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from idiolect.errors import UserMistake
 from idiolect.network import timelines as timelines_module
 from idiolect.network.recorder import TimelineRecorder
+from idiolect.network.timeline_checks import TurnChecks
 from idiolect.network.timelines import (
     ARRIVAL,
     CLOSE,
@@ -266,3 +267,11 @@ def test_the_turns_that_close_rounds_are_the_same_however_many_are_looked_at_tog
         patch.setattr(timelines_module, "_ROUNDS_AT_ONCE", at_once)
         found = closing_turns(table)
     assert {int(table.round[k]): float(table.arrived[k]) for k in found} == round_ends(table)
+
+
+@pytest.mark.parametrize("client", [1, 2, 3])
+def test_a_client_that_is_offered_too_early_is_found_from_block_to_block(client):
+    checks = TurnChecks()
+    checks.look_at(timeline([1, 2, 3], [0.0] * 3, [5.0] * 3))
+    with pytest.raises(UserMistake, match=f"turn 3: client {client} is offered the model at 4.5, before"):
+        checks.look_at(timeline([client], [4.5], [6.0]))

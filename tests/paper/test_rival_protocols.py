@@ -190,6 +190,19 @@ def test_ifca_hands_on_the_model_of_the_group_that_was_heard_last():
     server = catalog.protocol_of("ifca", {"models": 3}).server
     state = server.init(jnp.zeros(D), N)
     for group in (1, 2):
-        state = server.close(server.absorb(state, Upload(jnp.zeros(D), jnp.int32(1), about=jnp.int32(group)), jnp.float32(0)))
+        state = server.close(
+            server.absorb(state, Upload(jnp.zeros(D), jnp.int32(1), about=jnp.int32(group)), jnp.float32(0))
+        )
         np.testing.assert_array_equal(server.read(state), state.models[group])
     np.testing.assert_array_equal(server.read(server.close(state)), state.models[2])
+
+
+@pytest.mark.parametrize("size", [0.0, 0.1, 3.0])
+def test_the_models_of_ifca_begin_at_the_start_and_around_it(size):
+    """As far from it as its own numbers are large, half of that by default; from nothing, half of one."""
+    start = jnp.full(20_000, size)
+    models = catalog.protocol_of("ifca", {"models": 3}).server.init(start, N).models
+    np.testing.assert_array_equal(models[0], start)
+    for other in models[1:]:
+        assert float(jnp.std(other - start)) == pytest.approx(0.5 * (size or 1), rel=0.05)
+    assert float(jnp.abs(models[1] - models[2]).max()) > 0

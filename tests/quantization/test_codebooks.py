@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from idiolect import catalog
+from idiolect.contracts import Compressed
 from idiolect.errors import UserMistake
 from idiolect.problems.models.networks import cnn, mlp
 from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.codebooks import deal_widths, first_levels, fit_levels
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
+from idiolect.quantization.personal import Own, rounding
 from idiolect.quantization.rates import Changing, rate_at
+from idiolect.quantization.views import view_layers
 
 
 def test_widths_for_all_for_each_and_by_a_rule():
@@ -105,3 +108,21 @@ def test_rates_grow_decay_and_drop():
     dropped = Changing(value=1.0, at=[10, 20])
     assert [float(rate_at(dropped, t)) for t in steps] == pytest.approx([1.0, 1.0, 0.1, 0.01])
     assert float(rate_at(0.3, steps[0])) == pytest.approx(0.3)
+
+
+def test_a_view_counts_weights_in_bins_with_an_empty_one_on_either_side():
+    """Forty-eight bins, of which the weights from 0 to 45 have no more than forty-six; the levels are as they are."""
+    weights = {"weight": jnp.arange(46.0).reshape(46, 1)}
+    view = view_layers(Compressed(weights, weights, {"weight": jnp.array([-2.0, 50.0])}))["weight"]
+    assert view.levels == [-2.0, 50.0]
+    assert (view.low, view.high) == (pytest.approx(-1), pytest.approx(46)), "45 in all, and a margin of 45 / 45"
+    assert (view.counts[0], view.counts[-1]) == (0, 0)
+    assert (len(view.counts), sum(view.counts)) == (48, 46)
+
+
+def test_how_far_weights_are_from_their_levels_on_average():
+    weights = {"a": jnp.array([[0.1, 0.9], [1.4, -3.0]]), "b": jnp.array([[5.0, 6.5]])}
+    levels = {"a": jnp.array([0.0, 1.0]), "b": jnp.array([5.0, 6.0])}
+    own = Own(weights, levels, (), jnp.int32(0))
+    assert float(rounding(own)["rounding"]) == pytest.approx((0.1 + 0.1 + 0.4 + 3.0 + 0.0 + 0.5) / 6)
+    assert float(rounding(own._replace(levels={}))["rounding"]) == 0

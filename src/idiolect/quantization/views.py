@@ -28,7 +28,7 @@ def view_layers(model: Compressed) -> dict[str, LayerView]:
         weights = np.asarray(leaves[name])
         if levels.ndim == 2:
             weights, levels = np.asarray(by_output(weights)[0]), levels[0]
-        margin = np.ptp(weights) / (_BINS - 2) or 1.0  # an empty bin on either side shows peaks whole
+        margin = np.ptp(weights) / (_BINS - 3) or 1.0  # wider than a bin: an empty one on either side shows peaks whole
         counts, edges = np.histogram(weights, _BINS, (weights.min() - margin, weights.max() + margin))
         views[name] = LayerView(np.asarray(levels).tolist(), float(edges[0]), float(edges[-1]), counts.tolist())
     return views
