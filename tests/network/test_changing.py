@@ -71,5 +71,9 @@ def test_draws_in_vain_are_told():
         erdos_renyi(probability=0.0, connect="redraw")(3, np.random.default_rng(0))
 
 
-def test_one_agent_alone_has_nobody_to_send_to():
-    assert one_peer()(1, np.random.default_rng(0)).links == 0
+def test_one_agent_alone_has_nobody_to_send_to(tmp_path):
+    graph = one_peer()(1, np.random.default_rng(0))
+    assert graph.links == 0
+    (tmp_path / "t.npz").write_bytes(write_rounds(draw_rounds(SURE, graph, 6, seed=1)))
+    again = read_rounds(tmp_path / "t.npz", graph, 6)
+    assert (again.length, again.graph.links, again.graph.present.shape) == (6, 0, (1, 0))

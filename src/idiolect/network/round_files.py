@@ -49,7 +49,8 @@ def load_rounds(path: Path) -> Rounds:
             awake, edges = arrays["awake"].astype(bool), arrays["edges"]
             graph = topology(awake.shape[1], [(int(a), int(b)) for a, b in edges.T])
             if "present" in arrays:
-                graph = graph._replace(present=arrays["present"].astype(bool).reshape(-1, graph.links))
+                present = arrays["present"].astype(bool)
+                graph = graph._replace(present=present.reshape(len(present), graph.links))
             return ordered(Rounds(graph, awake, arrays["link"], arrays["sent"], arrays["arrives"]))
     except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as reason:
         raise UserMistake(f"timeline {path} is not a table of rounds: {reason}") from None
