@@ -13,7 +13,7 @@ from idiolect.problems.synthetic import quadratics
 from idiolect.quantization.codebooks import deal_widths, first_levels, fit_levels
 from idiolect.quantization.layers import USUALLY_KEPT, named_leaves, quantized_layers, replace_leaves
 from idiolect.quantization.personal import Own, rounding
-from idiolect.quantization.rates import Changing, rate_at
+from idiolect.quantization.rates import Changing, is_zero, rate_at
 from idiolect.quantization.views import view_layers
 
 
@@ -126,3 +126,11 @@ def test_how_far_weights_are_from_their_levels_on_average():
     own = Own(weights, levels, (), jnp.int32(0))
     assert float(rounding(own)["rounding"]) == pytest.approx((0.1 + 0.1 + 0.4 + 3.0 + 0.0 + 0.5) / 6)
     assert float(rounding(own._replace(levels={}))["rounding"]) == 0
+
+
+def test_a_rate_is_zero_for_ever_only_if_it_never_grows():
+    assert is_zero(0.0)
+    assert is_zero(Changing(0.0))
+    assert not is_zero(1.0)
+    assert not is_zero(Changing(1.0))
+    assert not is_zero(Changing(0.0, growth=0.1))

@@ -29,11 +29,11 @@ def by_output(weights: Any) -> jax.Array:
     return jnp.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
 
 
-def by_codebook(gives: Literal["weights", "levels", "number"]) -> Callable[[Rule], Rule]:
+def by_codebook(gives: Literal["weights", "levels"]) -> Callable[[Rule], Rule]:
     """A rule for (weights, levels, …) of one codebook becomes one for a layer with a codebook for each output.
 
     What else the rule takes is shared, but for arrays with two axes, of which every output has its own. It gives
-    weights, which are put back to their places, levels, or a number, of which the sum is taken.
+    weights, which are put back to their places, or levels.
     """
 
     def widen(rule: Rule) -> Rule:
@@ -43,9 +43,7 @@ def by_codebook(gives: Literal["weights", "levels", "number"]) -> Callable[[Rule
                 return rule(x, levels, *more)
             own = [0 if jnp.ndim(each) == 2 else None for each in more]
             found = jax.vmap(rule, in_axes=(0, 0, *own))(by_output(x), levels, *more)
-            if gives == "weights":
-                return _back(found, x.shape)
-            return found.sum() if gives == "number" else found
+            return _back(found, x.shape) if gives == "weights" else found
 
         return cast(Rule, widened)
 

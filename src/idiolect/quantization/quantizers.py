@@ -58,7 +58,6 @@ def soft(x: jax.Array, levels: jax.Array, sharpness: float) -> jax.Array:
     return rounded
 
 
-@by_codebook("number")
 def distance(x: jax.Array, levels: jax.Array) -> Scalar:
     """R(x, c): half the sum of how far the weights are from their levels."""
     return 0.5 * jnp.abs(x - hard(x, levels)).sum()
