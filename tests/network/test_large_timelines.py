@@ -48,6 +48,12 @@ def test_a_timeline_drawn_in_blocks_is_the_one_drawn_whole(monkeypatch, large, b
     assert not in_files(whole)
 
 
+def test_what_nobody_calls_large_stays_in_memory():
+    schedule = Schedule(rounds=True)
+    assert not in_files(draw_timeline(NETWORK, [0, 1, 2], schedule, horizon=90.0, seed=3))
+    assert not in_files(draw_counted(NETWORK, [0, 1, 2], schedule, rounds=11, seed=1))
+
+
 def test_counted_rounds_as_well():
     for large in (0, 20, WHOLE):
         table = draw_counted(NETWORK, [4, 2, 9], Schedule(rounds=True), rounds=11, seed=1, large=large)

@@ -80,18 +80,26 @@ def test_the_value_is_equation_2_and_its_slope_in_the_shared_model_is_line_8(kin
     objective = quantized(levels=3, keep=["vectors"], lambda_=0.7, lambda_p=0.4, sharpness=2.0, centers="quantiles")
     own = objective.begin(params, 0, KEY)
     shared = jax.tree.map(lambda leaf: leaf + 0.3, params)
-    leaves, levels = jax.tree.leaves(params), list(own.levels.values())
+    leaves = jax.tree.leaves(params)
     rounded = objective.adapt(oracle, own, shared, KEY)
     apart = sum(
         np.abs(np.asarray(a) - np.asarray(b)).sum()
         for a, b in zip(leaves, jax.tree.leaves(rounded.params), strict=True)
     )
-    soft = oracle.value(params, KEY) if not levels else _soft_value(oracle, params, own)
+    soft = _soft_value(oracle, params, own)
     by_hand = oracle.value(params, KEY) + soft + 0.7 * 0.5 * apart + 0.5 * 0.4 * 0.09 * sum(a.size for a in leaves)
     assert float(objective.value(oracle, own, shared, shared, KEY)) == pytest.approx(float(by_hand), rel=1e-5)
     moved, slope, _ = objective.gradient(oracle, own, shared, shared, KEY)
     derivative = jax.grad(lambda w: objective.value(oracle, moved, w, shared, KEY))(shared)
     same(slope, derivative, rtol=1e-4, atol=1e-6)
+
+
+def test_the_value_in_full_precision_has_no_term_of_rounded_weights():
+    oracle, start = CLIENTS["quadratic"]()
+    objective = quantized(bits=32, lambda_=0.7, lambda_p=0.4)
+    own, shared = objective.begin(start, 0, KEY), start + 0.3
+    by_hand = float(oracle.value(start, KEY)) + 0.5 * 0.4 * 0.09 * start.size
+    assert float(objective.value(oracle, own, shared, shared, KEY)) == pytest.approx(by_hand, rel=1e-5)
 
 
 def _soft_value(oracle, params, own: Own):
