@@ -204,6 +204,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(recipe, tmp_path, ca
     ("rows", "said"),
     [
         (["0,0,1,1", "0,7,,"], "line 3 has agent 7 in round 0, but there are 5 agents and 500 rounds"),
+        (["499,0,1,500", "500,0,,"], "line 3 has agent 0 in round 500, but there are 5 agents and 500 rounds"),
         (["0,0,2,1"], "a message goes from agent 0 to agent 2, but the graph has no such link"),
         (["3,0,1,1"], "a message sent in round 3 arrives in round 1, before that"),
         (["zero,0,,"], "line 2 is ['zero', '0', '', ''], not whole numbers"),

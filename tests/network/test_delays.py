@@ -32,6 +32,11 @@ def lognormal(mean: float, variation: float) -> stats.rv_continuous:
     return stats.lognorm(sigma, scale=mean * np.exp(-(sigma**2) / 2))
 
 
+def test_a_law_of_which_nothing_is_said_has_mean_one_and_half_of_it_as_deviation():
+    assert Delay("gamma") == Delay("gamma", mean=1.0, variation=0.5)
+    assert Delay() == Delay("exponential")
+
+
 @pytest.mark.parametrize("variation", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("mean", [0.3, 7.0])
 @pytest.mark.parametrize("law", ["fixed", "exponential", "lognormal", "gamma"])

@@ -269,6 +269,13 @@ def test_the_turns_that_close_rounds_are_the_same_however_many_are_looked_at_tog
     assert {int(table.round[k]): float(table.arrived[k]) for k in found} == round_ends(table)
 
 
+def test_a_turn_above_which_a_later_one_stands_is_named():
+    table = timeline([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [5.0] * 4)
+    astray = Timeline(*(column[[0, 1, 3, 2]] for column in table))
+    with pytest.raises(UserMistake, match=r"turn 3 is offered at 2\.0, before the turn that stands above it"):
+        TurnChecks().look_at(astray)
+
+
 @pytest.mark.parametrize("client", [1, 2, 3])
 def test_a_client_that_is_offered_too_early_is_found_from_block_to_block(client):
     checks = TurnChecks()

@@ -101,6 +101,7 @@ def test_fedavg_fedprox_perfedavg_and_pfedme(problem, gradients, objective):
     options, direction = DIRECTIONS[objective]
     protocol = {"participation": 0.5, "beta": 0.9}
     found, table = ours(problem, IN_ROUNDS[objective], objective=options, protocol=protocol)
+    assert table.round.max() > 3
     w = np.zeros(D)
     for number in range(table.round.max() + 1):
         cohort = table.client[(table.round == number) & table.delivered]
@@ -115,6 +116,7 @@ def test_scaffold(problem, gradients, option):
     """SCAFFOLD, Algorithm 1, both options, with half the clients a round."""
     protocol = {"option": option, "participation": 0.5, "beta": 0.9}
     found, table = ours(problem, "scaffold", protocol=protocol)
+    assert table.round.max() > 3
     x, c, own = np.zeros(D), np.zeros(D), np.zeros((N, D))
     for number in range(table.round.max() + 1):
         moves, turns = [], []

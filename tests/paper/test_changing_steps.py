@@ -35,11 +35,12 @@ def learned(problem, name, rule, **options):
 RULES = {
     "decay": (StepRule("decay", decay=0.5, every=2, at=(3,), drop=0.1), lambda t: 0.5 ** (t // 2) * 0.1 ** (t >= 3)),
     "decreasing": (StepRule("decreasing", offset=2.0), lambda t: 1 / (t + 2)),
+    "inverse": (StepRule("inverse"), lambda t: 1 / t if t else 0.0),
     "own": (StepRule("own", theta=lambda t: 1.0 if t < 2 else 0.25), lambda t: 1.0 if t < 2 else 0.25),
 }
 
 
-@pytest.mark.parametrize("rule", ["decay", "own"])
+@pytest.mark.parametrize("rule", ["decay", "inverse", "own"])
 def test_fedavg_steps_by_round(problem, rule):
     given, theta = RULES[rule]
     w = np.zeros(2)

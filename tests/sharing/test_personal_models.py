@@ -93,9 +93,12 @@ def test_a_mixing_server_replaces_a_share_of_its_model_and_less_by_an_old_one():
     np.testing.assert_allclose(server.read(state), (1 - share) * np.array([1.0, 2.0]) + share * np.asarray(new))
 
 
-@pytest.mark.parametrize(("age", "weight"), [(0, 1.0), (3, 1.0), (4, 1.0), (8, 0.5), (40, 0.1)])
-def test_a_delay_adaptive_step_falls_with_the_delay_once_it_is_long(age, weight):
-    server = catalog.protocol_of("fedasync", {"staleness": "delay_adaptive", "staleness_b": 4.0}).server
+@pytest.mark.parametrize(
+    ("b", "age", "weight"),
+    [(4.0, 0, 1.0), (4.0, 3, 1.0), (4.0, 4, 1.0), (4.0, 8, 0.5), (4.0, 40, 0.1), (1.0, 0, 1.0), (1.0, 1, 1.0), (1.0, 2, 0.5)],
+)
+def test_a_delay_adaptive_step_falls_with_the_delay_once_it_is_long(b, age, weight):
+    server = catalog.protocol_of("fedasync", {"staleness": "delay_adaptive", "staleness_b": b}).server
     moved = server.absorb(jnp.zeros(1), Upload(jnp.ones(1), np.int32(1)), jnp.float32(age))
     np.testing.assert_allclose(moved, [-weight], rtol=1e-6)
 
