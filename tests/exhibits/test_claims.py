@@ -17,6 +17,7 @@ from idiolect.papers import (
     ranking_exhibits,
     schedule_exhibits,
 )
+from idiolect.papers.exhibit import Request
 from idiolect.papers.findings import texts
 from idiolect.papers.trials import experiment_of
 from tests.exhibits.made import SEEDS, cell, client, finished, made, noise, perform, verdicts
@@ -123,16 +124,34 @@ def test_qupel_table_1_levels_holds_each_pair_against_the_papers_gap(gain, soft,
         jitter = noise(seed) * (0.5 if gain != 0.002 else 2) * (label in gains)
         return {"0": 0, "own": 0.5 + 0.1 * label.endswith("soft") + gains.get(label, 0.0) + jitter}
 
-    ran = made(qupel_sizes.LEVELS, accuracies)
-    claims = perform(monkeypatch, quantizer_exhibits, quantizer_exhibits.LEVELS, ran).claims
+    ran, anew = (made(trial, accuracies) for trial in (qupel_sizes.LEVELS, qupel_sizes.LEVELS_ANEW))
+    findings = perform(monkeypatch, quantizer_exhibits, quantizer_exhibits.LEVELS, ran, anew)
+    claims = findings.claims
+    assert [row[2] == "" for row in findings.tables[0].rows] == [label.endswith("soft") for label in ran.labels]
     assert verdicts(claims) == expected
     assert all("ends below 0.0048" in claim.test for claim in claims), "0.9117 - 0.9069"
 
 
 def test_the_seeds_for_levels_are_fresh_and_as_many_as_the_papers_gap_takes():
-    experiment = experiment_of(qupel_sizes.LEVELS, "desk")
-    assert set(experiment.seeds).isdisjoint([*qupel_sizes.ALONE_SEEDS, *experiment.chosen.seeds])
-    assert len(experiment.seeds) >= pairs_for(0.0048, 0.0097, 0.025), "the spread that Table 1's seeds had"
+    first, anew = (experiment_of(trial, "desk") for trial in (qupel_sizes.LEVELS, qupel_sizes.LEVELS_ANEW))
+    assert set(first.seeds).isdisjoint([*qupel_sizes.ALONE_SEEDS, *first.chosen.seeds])
+    assert len(first.seeds) >= pairs_for(0.0048, 0.0097, 0.025), "the spread that Table 1's seeds had"
+    assert set(anew.seeds).isdisjoint([*qupel_sizes.ALONE_SEEDS, *first.seeds, *first.chosen.seeds])
+    assert len(anew.seeds) >= pairs_for(0.0048 - 0.00135, 0.01219, 0.025), "what the first ones had, to exclude the gap"
+
+
+def test_levels_with_p_to_infinity_are_judged_by_the_seeds_drawn_anew_alone(monkeypatch):
+    def gains(gain):
+        return lambda label, seed: {
+            "0": 0,
+            "own": 0.5 + gain * (label == "learned-1") + noise(seed) * (label == "learned-1"),
+        }
+
+    ran, anew = made(qupel_sizes.LEVELS, gains(-0.1)), made(qupel_sizes.LEVELS_ANEW, gains(0.1))
+    exhibit = quantizer_exhibits.LEVELS
+    assert perform(monkeypatch, quantizer_exhibits, exhibit, ran, anew).claims[0].verdict == "holds"
+    monkeypatch.setattr(quantizer_exhibits, "carry_out", lambda trial, request: ran)
+    assert exhibit.perform(Request("desk", (1, 2, 3), None)).claims[0].verdict == "fails", "other seeds: these alone"
 
 
 @pytest.mark.parametrize(("cost", "cheap"), [(0.004, "holds"), (0.012, "fails"), (0.0095, "not shown")])

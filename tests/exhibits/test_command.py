@@ -108,9 +108,14 @@ def test_with_all_what_one_exhibit_lacks_does_not_stop_the_others(only, tmp_path
 
 def test_other_seeds_have_a_folder_of_their_own(only, tmp_path):
     only(one=found("holds"))
-    for seeds in ([], ["--seeds", "0,1"], ["--seeds", "5,7"]):
+    many = ",".join(map(str, range(400, 500)))  # more than a file's name can hold
+    for seeds in ([], ["--seeds", "0,1"], ["--seeds", "5,7"], ["--seeds", many]):
         assert main(["reproduce", "one", "--scale", "quick", "--out", str(tmp_path), *seeds]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one-quick", "one-quick-seeds5,7"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "one-quick",
+        "one-quick-seeds400-499",
+        "one-quick-seeds5,7",
+    ]
     record = json.loads((tmp_path / "one-quick-seeds5,7" / "claims.json").read_text())
     assert record["seeds"] == record["claims"][0]["seeds"] == [5, 7]
     assert record["command"].endswith("--seeds 5,7")

@@ -95,7 +95,16 @@ def test_a_mixing_server_replaces_a_share_of_its_model_and_less_by_an_old_one():
 
 @pytest.mark.parametrize(
     ("b", "age", "weight"),
-    [(4.0, 0, 1.0), (4.0, 3, 1.0), (4.0, 4, 1.0), (4.0, 8, 0.5), (4.0, 40, 0.1), (1.0, 0, 1.0), (1.0, 1, 1.0), (1.0, 2, 0.5)],
+    [
+        (4.0, 0, 1.0),
+        (4.0, 3, 1.0),
+        (4.0, 4, 1.0),
+        (4.0, 8, 0.5),
+        (4.0, 40, 0.1),
+        (1.0, 0, 1.0),
+        (1.0, 1, 1.0),
+        (1.0, 2, 0.5),
+    ],
 )
 def test_a_delay_adaptive_step_falls_with_the_delay_once_it_is_long(b, age, weight):
     server = catalog.protocol_of("fedasync", {"staleness": "delay_adaptive", "staleness_b": b}).server

@@ -47,7 +47,7 @@ TRIALS: dict[str, tuple[Trial, ...]] = {  # the exhibits that learn, and their r
     "per-fedavg-fig-1": (per_fedavg_exhibits.RUN,),
     "per-fedavg-fig-1-settings": (per_fedavg_exhibits.TUNED,),
     "qupel-table-1": (qupel_sizes.ALONE,),
-    "qupel-table-1-levels": (qupel_sizes.LEVELS,),
+    "qupel-table-1-levels": (qupel_sizes.LEVELS, qupel_sizes.LEVELS_ANEW),
     "qupel-table-2": (qupel_sizes.TOGETHER, qupel_sizes.THREE_BITS),
     "qupel-fig-1": (qupel_sizes.TOGETHER,),
     "qupel-table-3": (qupel_sizes.TOGETHER,),

@@ -15,6 +15,7 @@ from idiolect.interface import check_end, run
 from idiolect.papers.exhibit import Request, Scale
 from idiolect.papers.experiment_changes import Change, unchanged
 from idiolect.papers.provenance import note_start
+from idiolect.papers.wording import listed
 from idiolect.results.beginning import check_folder
 from idiolect.results.folder import RunFolder
 from idiolect.results.run import Run, open_run
@@ -134,7 +135,7 @@ def folder_of(trial: Trial, request: Request) -> Path:
 
 def named(name: str, request: Request, usual: Sequence[int]) -> str:
     """The folder of something at a scale, and on which seeds if they are not the usual ones."""
-    other = "" if tuple(request.seeds) == tuple(usual) else f"-seeds{','.join(map(str, request.seeds))}"
+    other = "" if tuple(request.seeds) == tuple(usual) else f"-seeds{listed(request.seeds, to='-', between=',')}"
     return f"{name}-{request.scale}{other}"
 
 

@@ -20,13 +20,15 @@ def interval(low: float, high: float) -> str:
     return f" [{number(low)}, {number(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 
-def listed(seeds: Sequence[int]) -> str:
+def listed(seeds: Sequence[int], to: str = " to ", between: str = ", ") -> str:
     """Seeds in words; of three and more that follow each other, the first and the last.
 
     Example:
         >>> from idiolect.papers.wording import listed
         >>> listed([20, 21, 22, 23, 25, 27, 28])
         '20 to 23, 25, 27, 28'
+        >>> listed([5, 7, 8, 9], to="-", between=",")
+        '5,7-9'
     """
     runs: list[list[int]] = []
     for seed in seeds:
@@ -34,8 +36,8 @@ def listed(seeds: Sequence[int]) -> str:
             runs[-1].append(seed)
         else:
             runs.append([seed])
-    parts = [[f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(seed) for seed in run] for run in runs]
-    return ", ".join(part for run in parts for part in run)
+    parts = [[f"{run[0]}{to}{run[-1]}"] if len(run) > 2 else [str(seed) for seed in run] for run in runs]
+    return between.join(part for run in parts for part in run)
 
 
 def spread(values: Sequence[float]) -> str:
