@@ -166,11 +166,14 @@ def work_of(copy: Path, tests: list[str]) -> float:
     return seconds
 
 
-def tried(copy: Path, place: Place, operator: str, occurrence: int, tests: list[str], limit: float) -> Tried:
-    """Make a change in the copy, test it, and take it back."""
+def tried(copy: Path, place: Place, operator: str, occurrence: int, tests: list[str], limit: float) -> Tried | None:
+    """Make a change in the copy, test it, and take it back; None if Cosmic Ray cannot make it."""
     file = copy / PACKAGE / place.module
     code = file.read_text("utf-8")
-    changed = mutate_code(code, plugins.get_operator(operator)(), occurrence)
+    try:
+        changed = mutate_code(code, plugins.get_operator(operator)(), occurrence)
+    except AttributeError:  # it lists exceptions whose names have dots, and can only change those without
+        return None
     file.write_text(changed, "utf-8")
     try:
         outcome, _ = pytest_run(copy, tests, limit)
@@ -225,6 +228,9 @@ def main() -> None:
         if together not in usual:
             usual[together] = work_of(copy, files)
         found = tried(copy, place, operator, occurrence, files, PATIENCE * usual[together] + SLACK)
+        if found is None:
+            print(f"{number} of {len(waiting)}  cannot be made: {operator}, {module}:{place.line}", flush=True)
+            continue
         with kept.open("a", encoding="utf-8") as file:
             file.write(json.dumps(found._asdict()) + "\n")
         print(f"{number} of {len(waiting)}  {found.outcome:8}  {module}:{found.line}\n{found.change}", flush=True)
