@@ -1,5 +1,8 @@
 """What tests share: compiled programs, threads, and no deadline.
 
+Examples of laws are drawn from their own text: the same ones every time, so that who changed nothing sees nothing fail.
+`pytest --hypothesis-profile=searching` draws others.
+
 The user's cache of compiled programs is left alone. There is one for the time of the tests, which workers find where
 the process that starts them has put it.
 """
@@ -18,8 +21,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # before anything imports jax
 from idiolect.engines import Workers
 from tests.compiling import compile_in_a_hurry
 
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+settings.register_profile("searching", deadline=None)
+settings.register_profile("again", deadline=None, derandomize=True)
+settings.load_profile("again")
 
 
 def pytest_configure(config: pytest.Config) -> None:
