@@ -7,6 +7,7 @@ import pytest
 
 from idiolect.errors import UserMistake
 from idiolect.papers.claim_files import read_record, reproduce
+from idiolect.papers.claims_page import overview
 from idiolect.papers.exhibit import Claim, Exhibit, Findings, Request, Scale
 
 CLAIM = Claim("A is above B", "0.7", "0.5 ± 0.1", "a look", "fails", [3, 4], "this is why", {"ours": [0.5, 0.6]})
@@ -29,6 +30,14 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path):
 def test_what_is_not_finite_is_null_in_the_file(tmp_path):
     _, folder = reproduced(tmp_path, CLAIM._replace(values={"p": math.nan}))
     assert read_record(folder).claims[0].values == {"p": None}
+
+
+@pytest.mark.parametrize(("seeds", "told"), [([3, 4], "0.5 ± 0.1"), ([5, 6, 7], "0.5 ± 0.1; seeds 5 to 7")])
+def test_pages_tell_the_seeds_of_a_claim_that_has_others_than_its_exhibit(seeds, told, tmp_path):
+    record, folder = reproduced(tmp_path, CLAIM._replace(seeds=seeds))
+    assert f">{told}</td>" in (folder / "report.html").read_text("utf-8")
+    exhibit = Exhibit("one", "Paper, Fig. 1", "what it shows", {"quick": Scale("a quick size", (3, 4))}, None)
+    assert f"| {told} |" in overview([exhibit], {"one": record}, "quick", "idiolect reproduce")
 
 
 def test_where_nothing_was_found_there_is_no_record(tmp_path):

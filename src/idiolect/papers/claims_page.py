@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from idiolect.papers.exhibit import SCALES, Claim, Exhibit, ExhibitRecord
-from idiolect.papers.exhibit_page import duration
+from idiolect.papers.exhibit_page import duration, measured
 from idiolect.papers.exhibits import EXHIBITS
 from idiolect.papers.self_check import committed
 from idiolect.papers.sizing_page import read_sizings, section
@@ -119,7 +119,8 @@ def _part(record: ExhibitRecord) -> list[str]:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for claim in record.claims:
-        cells = (claim.statement, claim.paper, claim.ours, claim.test, f"**{claim.verdict}**", claim.needs)
+        here = measured(claim, record)
+        cells = (claim.statement, claim.paper, here, claim.test, f"**{claim.verdict}**", claim.needs)
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     unmet = [claim for claim in record.claims if claim.verdict != "holds" and claim.finding]
     for finding in dict.fromkeys(claim.finding for claim in unmet):

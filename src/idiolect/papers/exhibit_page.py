@@ -23,7 +23,7 @@ def report_page(record: ExhibitRecord, findings: Findings, folder: Path) -> str:
     )
     sections = [
         Section("", intro, findings.pictures),
-        Section("Claims", _claims(record.claims)),
+        Section("Claims", _claims(record)),
         *(Section(table.title, as_html(Rows(table.head, table.rows), words=True)) for table in findings.tables),
     ]
     if findings.runs:
@@ -36,12 +36,18 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _claims(claims: Sequence[Claim]) -> str:
+def measured(claim: Claim, record: ExhibitRecord) -> str:
+    """What was found, and on which seeds where they are not the exhibit's."""
+    others = "" if tuple(claim.seeds) == tuple(record.seeds) else f"; seeds {listed(claim.seeds)}"
+    return claim.ours + others
+
+
+def _claims(record: ExhibitRecord) -> str:
     rows = []
-    for claim in claims:
+    for claim in record.claims:
         told = f'<b style="color:{_COLOURS[claim.verdict]}">{claim.verdict}</b>'
         found = f"<br>{escape(claim.finding)}" if claim.finding and claim.verdict != "holds" else ""
-        cells = (claim.statement, claim.paper, claim.ours, claim.test)
+        cells = (claim.statement, claim.paper, measured(claim, record), claim.test)
         rows.append([*map(escape, cells), told + found, escape(claim.needs)])
     head = ["the paper says", "its number", "here", "decided by", "verdict", "a decision takes"]
     return marked_up(head, rows, words=True)
