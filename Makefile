@@ -45,8 +45,10 @@ notebooks: $(TORCH_VENV)/.test
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check ipykernel matplotlib nbclient
 	$(TORCH_VENV)/bin/python examples/execute_notebooks.py
 
+# What takes long, and laws on examples that nobody has drawn before.
 slow: $(VENV)/.browser
 	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n auto -m "hypothesis and not slow" --hypothesis-profile=searching
 
 # Real processes on loopback with certificates: servers, devices and peers are killed at every durable write and sending.
 real: $(VENV)/.test

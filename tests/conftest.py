@@ -1,7 +1,7 @@
 """What tests share: compiled programs, threads, and no deadline.
 
-Examples of laws are drawn from their own text: the same ones every time, so that who changed nothing sees nothing fail.
-`pytest --hypothesis-profile=searching` draws others.
+Examples of laws are the same ones every time, so that who changed nothing sees nothing fail; `make slow` draws others
+(`--hypothesis-profile=searching`).
 
 The user's cache of compiled programs is left alone. There is one for the time of the tests, which workers find where
 the process that starts them has put it.
